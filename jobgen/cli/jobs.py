@@ -12,7 +12,7 @@ import click
 
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, options_of, refuse_together
-from jobgen.cli.printing import put_answer, put_err, put_out
+from jobgen.cli.printing import put_answer, put_err, put_out, put_text
 from jobgen.cli.remote import RemoteCommand, RemoteReport
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file
@@ -43,7 +43,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show the state of jobs (ID, name or run folder; default: the latest).
 
     States are queued, running, stopping, done, failed, cancelled, timeout, node lost and unknown.
-    For one job, stdout is only its state; details go to stderr. Several jobs print a table.
+    For one job, the first line is only its state, and details follow. Several jobs print a table.
     """
     refuse_together({"--watch": watch, "--json": as_json})
     from jobgen import find_all, get_status
@@ -61,21 +61,20 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     if as_json:
         put_out({"jobs": _add_ledger(rows, seen)})
     elif len(jobs) > 1:
-        put_out(table.format_jobs(rows))
+        put_text(table.format_jobs(rows))
     else:
         _show_one(rows, named=bool(jobs))
     _raise_problems(problems, seen.silences)
 
 
 def _show_one(rows: Iterable[JobRow], *, named: bool) -> None:
-    """Print the state of a job, if it was found, and on stderr which it is and the details."""
+    """Print the state of a job, if it was found, on a line of its own, and the details."""
     from jobgen.jobs import table
 
     for row in rows:
         if not named:
             put_err(f"{row.name} {row.id}:")
-        put_out(f"{row.state}\n")
-        put_err(table.format_details(row), end="")
+        put_text(f"{row.state}\n{table.format_details(row)}")
 
 
 def _add_ledger(rows: list[JobRow], seen: StatusReport) -> list[dict[str, object]]:
@@ -98,8 +97,8 @@ def _watch(jobs: list[Job]) -> None:
     for seen in Watch(jobs).until_over():
         if sys.stdout.isatty():
             shown = table.format_jobs([table.build_row(each) for each in seen.jobs])
-            silences = "".join(f"{silence}\n" for silence in seen.silences)
-            put_out(f"\x1b[H\x1b[J{shown}{silences}")
+            put_out(f"\x1b[H\x1b[J{shown}")
+            put_err("".join(f"{silence}\n" for silence in seen.silences), end="")
             continue
         for job, state, *_ in seen.jobs:
             if before.get(job.id) != state.name:
@@ -422,8 +421,9 @@ def top(job: str | None, as_json: bool) -> None:
         if as_json:
             put_out({"job": row, "nodes": nodes})
             return
-        text = "".join(f"{line}\n" for line in [*_format_use(row, state, nodes), *seen.silences])
+        text = "".join(f"{line}\n" for line in _format_use(row, state, nodes))
         put_out(f"\x1b[H\x1b[J{text}" if live else text)
+        put_err("".join(f"{silence}\n" for silence in seen.silences), end="")
         if not live or watch.over(0):
             return
         time.sleep(10)  # each look is a job step on every node

@@ -33,7 +33,12 @@ def put_out(data: object) -> None:
 
 def put_answer(data: object, text: str, *, as_json: bool) -> None:
     """Write what a command answers: its data as JSON where --json asks for that, or its text."""
-    put_out(data if as_json else text)
+    put_out(data) if as_json else put_text(text)
+
+
+def put_text(text: str) -> None:
+    """Write to stdout what may hold words of schedulers and jobs, as `put_err` does to stderr."""
+    put_out(make_printable(text) if sys.stdout and sys.stdout.isatty() else text)
 
 
 def report_recoveries() -> None:

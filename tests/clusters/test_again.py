@@ -60,7 +60,7 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     record = json.loads((job.run_dir / "job.json").read_text())
     assert (len(record["commit"]), record["changed"]) == (40, 2)  # job.yaml is new
     assert '"old" == "old"' in (job.run_dir / "code.diff").read_text()
-    assert "and 2 changed files" in jobgen("status", job.id, env=env, cwd=cwd).stderr
+    assert "and 2 changed files" in jobgen("status", job.id, env=env, cwd=cwd).stdout
     (run,) = json.loads(jobgen("report", job.task(1).id, "--json", env=env, cwd=cwd).stdout)["runs"]
     assert "and 2 changed files" in run["origins"][0]
     assert run["diff"] == (job.run_dir / "code.diff").read_text()
@@ -75,7 +75,7 @@ def do_again(scheduler: str, env: Mapping[str, str], cwd: Path) -> None:
     files = {path.name: path.read_text() for path in cwd.glob("out-*")}
     assert files == {"out-0": "old", "out-1": "oldnew", "out-2": "oldnew"}
     told = jobgen("status", job.id, env=env, cwd=cwd)
-    assert f"was rerun as {again.id}\n" in told.stderr
+    assert f"was rerun as {again.id}\n" in told.stdout
     done = jobgen("rerun", again.id, "--failed", env=env, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, "")
     assert "nothing to rerun, because no task has failed" in done.stderr

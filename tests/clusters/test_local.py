@@ -30,7 +30,7 @@ def run(cwd: Path, *options: str, **changes: object) -> Job:
 
 
 def state(job: Job, cwd: Path) -> str:
-    return jobgen("status", job.id, env=os.environ, cwd=cwd).stdout.strip()
+    return jobgen("status", job.id, env=os.environ, cwd=cwd).stdout.splitlines()[0]
 
 
 def alive(job: Job) -> list[int]:

@@ -47,8 +47,8 @@ def test_all_that_tells_of_a_failed_job_says_the_same(
     page = html.unescape(jobgen("report", job.id, "-o", "-").out)
     assert headline in re.sub(r"<[^>]*>", "", page)
     asked = jobgen("status", job.id)
-    assert fault.state.name in asked.out
-    assert headline in asked.err
+    assert asked.out.startswith(f"{fault.state.name}\n")
+    assert headline in asked.out
     assert jobgen("wait", job.id).err.count(headline) == 1
 
 
@@ -69,7 +69,7 @@ def test_a_node_that_was_not_started_is_told_in_the_words_of_the_script(
     # The script noticed within seconds of its start.
     began, failed = (job.run_dir / "attempts/0" / name for name in ("job", "failed"))
     assert failed.stat().st_mtime - began.stat().st_mtime < 10
-    assert jobgen("status", job.id)[1:] == ("failed\n", f"{headline}\n")
+    assert jobgen("status", job.id)[1:] == (f"failed\n{headline}\n", "")
     assert f"failed ({headline})\n" in jobgen("wait", job.id).err
     assert headline in jobgen("report", job.id, "--text").out
 
@@ -83,5 +83,5 @@ def test_a_chain_is_judged_by_the_start_that_failed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (job.run_dir / "attempts/2/outcome").exists()
-    assert "start 2\n" in jobgen("status", job.id).err
+    assert "start 2\n" in jobgen("status", job.id).out
     assert read_nodes(job) == ["n1"]

@@ -39,7 +39,7 @@ def test_it_is_found_by_id_name_and_folder(tmp_path: Path, name: str, job_id: st
     with working_in(tmp_path):
         for word in (name, "a", f"runs/a/{name}"):
             ended = jobgen("status", word)
-            assert (ended.code, ended.out) == (0, "done\n"), ended.err
+            assert (ended.code, ended.out.splitlines()[0]) == (0, "done"), ended.err
             (tmp_path / "runs/a" / name / "job.json").unlink()
         assert job_id in jobgen("list").out
         assert jobgen("diagnose", name).code == 0
@@ -50,8 +50,8 @@ def test_a_task_of_an_array_leads_to_the_array(tmp_path: Path) -> None:
     for index in (0, 1):
         start(tmp_path, f"7_{index}", f"7_{index}", array=array)
     with working_in(tmp_path):
-        assert jobgen("status", "7").out == "done\n"
-        assert jobgen("status", "7_1").out == "done\n"
+        assert jobgen("status", "7").out.startswith("done\n")
+        assert jobgen("status", "7_1").out.startswith("done\n")
 
 
 def test_its_tasks_are_rerun_once_the_spec_is_put_where_the_refusal_says(tmp_path: Path) -> None:

@@ -662,7 +662,7 @@ class TestAnswers:
         os.utime(attempt, (0, 0))
         assert self.submit(monkeypatch).code == 0
         assert record(Path())["first_attempt"] == 1
-        assert "of another job" not in jobgen("status", "1").err
+        assert "of another job" not in jobgen("status", "1").out
         assert "of another job" not in jobgen("diagnose", "1").out
 
     def test_foreign_files_are_named_and_no_traceback(
