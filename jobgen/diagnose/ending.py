@@ -56,8 +56,7 @@ _FOLDERS = re.compile(r"(/[^\s/\'\"]+)+/|\btmp\w{6,10}\b")
 # By which signals a process ends without an exception: all but SIGABRT and SIGINT.
 _KILLED = {*range(-64, 0)} - {-6, -2}
 _MISSED = re.compile(r"command not found|: not found$")
-#: what explains the codes that shells, `env` and their kind leave with
-_SAYS_WHY = {code: read_words(f"says why {code}") for code in (126, 127)}
+_CODE_OF_MISSED = 127
 
 
 class Ending(NamedTuple):
@@ -200,19 +199,18 @@ def find_ending(
     return Ending(last.chain, tuple(printed), tuple(select_telling(logged)[:1]))
 
 
-def find_last_words(lines: Sequence[Line], code: int | None) -> Line | None:
+def find_last_words(lines: Sequence[Line]) -> Line | None:
     """Return the line by which a program of any language says why it leaves.
 
-    That is Python's own word if it has one, or what explains a shell's code; else the first of its
-    last errors that names more than a code; else its last line that is not of a stack, or the first
-    of a framed message. What it wrote to its output counts if it wrote no errors.
+    That is Python's own word if it has one, or a shell's; else the first of its last errors that
+    names more than a code; else its last line that is not of a stack, or the first of a framed
+    message. What it wrote to its output counts if it wrote no errors.
     """
     lines = _drop_notices(lines)
     errors = [line for line in lines if line.file.suffix == ".err"]
     if own := keep(errors[-_LAST_WORDS:], _OF_PYTHON.match):
         return own[-1]
-    telling = select_telling(lines)
-    if own := _select_why(telling, code) or keep(telling[:1], _OF_SHELLS.match):
+    if own := keep(select_telling(lines)[:1], _OF_SHELLS.match):
         return own[0]
     return _find_reason(errors) or _find_reason(lines)
 
@@ -253,19 +251,13 @@ def is_of_other(line: Line, last: Line) -> bool:
     return bool(own and other and own[0] != other[0])
 
 
-def _select_why(lines: Sequence[Line], code: int | None) -> list[Line]:
-    """Those of the lines that explain the code by which a shell, or its kind, has left."""
-    why = _SAYS_WHY.get(code or 0)
-    return keep(lines, why.search) if why else []
-
-
-def find_last_said(lines: Sequence[Line], code: int | None) -> list[Line]:
+def find_last_said(lines: Sequence[Line], code: int) -> list[Line]:
     """Return the last error that the commands of a shell have said, and what they said last.
 
     A command that was not found leaves its own code; the shell has gone on after another.
     """
     telling = drop(select_telling(lines), _OF_STACKS.match)
-    known = _select_why(telling, code) or drop(telling, _MISSED.search) or telling
+    known = telling if code == _CODE_OF_MISSED else drop(telling, _MISSED.search) or telling
     return list(dict.fromkeys([*keep(known, NAMES_ERROR.search)[:1], *known[:1]]))
 
 

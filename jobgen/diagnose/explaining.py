@@ -283,7 +283,7 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
     """By the lines that it printed last, and its exit code."""
     code = failure.exit_code
     tail = tuple(drop(ending.lines, OF_EXITS.match))
-    last = None if code in _OF_OTHERS else find_last_words(tail, code)
+    last = None if code in _OF_OTHERS else find_last_words(tail)
     cause, crash = _name_code(code), find_crash(failure.lines)
     if last is None:  # a shell may have told at which of its commands it ended
         shown = tuple(keep(failure.lines, TRACED.match)[-2:]) or tail or failure.lines[-1:]
@@ -362,7 +362,7 @@ def _explain_setup(failure: Failure, lines: Sequence[Line], end: Line) -> Explai
     printed = [line for line in lines if _is_of_setup(line)]
     # A step that the script itself takes, if that failed.
     own = printed.pop() if printed and is_own(printed[-1]) else None
-    last = find_last_said(printed, failure.exit_code)
+    last = find_last_said(printed, failure.exit_code or 0)
     shown = [line for line in (own, end, *printed[-1:], *last) if line]
     known = keep(shown, _OF_SETUP.search) or shown
     cause, line = find_cause(known, "agent") or Match(EXCEPTION, end)

@@ -249,7 +249,7 @@ class Judge:
     def tell_output(self) -> Diagnosis:
         """By the end of its output, where no cause is known."""
         printed = drop(self.evidence.output, _NOTES.match)
-        last = find_last_words(printed, None)
+        last = find_last_words(printed)
         title = f"its output says: {last.text.strip()[:MOST_WORDS]}" if last else self.about.title
         shown = show_lines(*printed)[-MOST_LINES:]
         folder = os.path.relpath(self.evidence.run_dir)
