@@ -83,8 +83,8 @@ def _fill_in(remedy: str, job: JobRecord, node: str) -> str:
 
 def _list_failed_tasks(job: JobRecord) -> dict[int, int]:
     """The tasks of an array that have failed by their own record, each with its exit code."""
-    ended = {index: run_folder.read_outcome(job.task(index)) for index in range(job.tasks)}
-    return {index: end[1] for index, end in ended.items() if end and end[0] == "failed"}
+    left = enumerate(map(run_folder.read_traces, job.parts if job.tasks else ()))
+    return {index: task.code for index, task in left if task.word == "failed"}
 
 
 def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Diagnosis:

@@ -16,7 +16,6 @@ from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import LAUNCHER, Evidence
 from jobgen.diagnose.exceptions import TIMED
 from jobgen.diagnose.explaining import Explained, collect_ranks, find_remedy, find_started
-from jobgen.diagnose.hiding import advise_renaming
 from jobgen.diagnose.matching import Match, find_cause, find_verdict, is_own, read_own_words
 from jobgen.diagnose.missing import find_absent
 from jobgen.diagnose.processes import Processes
@@ -270,8 +269,7 @@ class Judge:
 
     def _show_first(self, first: Explained) -> Diagnosis:
         about = self._name_cause(first.cause, first.line)
-        renaming = advise_renaming(first.raised.words, self.evidence.job.folder)
-        about = about._replace(title=first.title, remedy=renaming or find_remedy(first))
+        about = about._replace(title=first.title, remedy=find_remedy(first))
         return self._show_process(about, first)
 
     def _show_process(self, about: Diagnosis, who: Explained) -> Diagnosis:

@@ -10,7 +10,7 @@ from glob import escape, iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
-from jobgen.jobs.run_folder import read_outcome, read_traces
+from jobgen.jobs.run_folder import read_traces
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, ENDED, State
 
@@ -109,9 +109,11 @@ def _describe_end(job: JobRecord) -> str:
     left = read_traces(job)
     if kept := left.kept_state:
         return kept.name
-    outcome = read_outcome(job)
-    if outcome and outcome[0] != "continued":
-        return "cancelled" if left.cancelled and left.told_to_end else outcome[0]
-    if left.attempts:
+    parts = [left] if left.attempts else [*map(read_traces, job.parts)]  # of a local array its own
+    words = [part.word for part in parts]
+    word = next((word for word in words if word != "done"), "done")
+    if all(words) and word != "continued":
+        return "cancelled" if left.cancelled and left.told_to_end else word
+    if any(part.attempts for part in parts):
         return "running"
     return "cancelled" if left.cancelled else "not begun"

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from jobgen import process
 from jobgen.errors import (
@@ -114,26 +114,7 @@ class HandOver:
             if scheduler.unknown_account in refusal:
                 accounts = scheduler.cluster.list_accounts(process.run)
                 return f"\nthe accounts that you may charge: {', '.join(accounts) or 'none'}"
-            return "".join(self._list_exceeded())
         return ""
-
-    def _list_exceeded(self) -> Iterator[str]:
-        """Yield the limits of its queue that the job exceeds, as the scheduler reports them."""
-        from jobgen.plan import limits
-
-        about, named = self.submission.about, self._list_queues()
-        size = limits.measure(about.groups, about.walltime)
-        for name, queue in self.scheduler.cluster.capture("", process.run).queues.items():
-            if (name in named or (queue.choose and not named)) and not limits.accepts(queue, size):
-                for _, message, hint, _ in limits.explain_refusal(name, queue, size):
-                    yield f"\n{message}; {hint}"
-
-    def _list_queues(self) -> list[str]:
-        """Return the queues that the directives name."""
-        can = self.scheduler.can
-        options = "|".join(option for option, key in can.options.items() if key == "queue")
-        form = rf"(?m)^{can.sign} (?:{options})[ =]?(\S+)"
-        return re.findall(form, self.submission.head)
 
     def _hand_over(self, argv: Sequence[str]) -> None:
         """Run a command that submits; add the job's id, and a warning if it was hard to get.

@@ -113,7 +113,8 @@ def follow_logs(
 
 def name_output(job: JobRecord, wanted: Wanted) -> str:
     """Say which processes have printed: `ranks 0-1 on n1, n2`; empty if none has."""
-    paths = list(_list_printed(job, ".err" if wanted.stderr else ".out"))
+    ending = ".err" if wanted.stderr else ".out"
+    paths = [path for path in _list_files(job) if path.suffix == ending and path.stat().st_size]
     ranks = {int(re.sub(r"\D", "", path.name)) for path in paths}
     nodes = {path.parent.name for path in paths}
     some = ", ".join([*sorted(nodes)[:4], *["..."] * (len(nodes) > 4)])
@@ -134,11 +135,6 @@ def _is_of(path: Path, wanted: Wanted) -> bool:
     of_rank = wanted.rank is None or path.stem == f"rank-{wanted.rank}"
     of_node = wanted.node in (None, node, node.partition(".")[0])
     return of_rank and of_node and wanted.role in (None, role)
-
-
-def _list_printed(job: JobRecord, ending: str) -> Iterator[Path]:
-    files = _list_files(job)
-    yield from (path for path in files if path.suffix == ending and path.stat().st_size)
 
 
 def _list_files(job: JobRecord) -> Iterator[Path]:

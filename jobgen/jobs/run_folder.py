@@ -195,11 +195,17 @@ def read_traces(job: JobRecord) -> Traces:
     left = Traces(job, job.run_folder, tuple(own))
     if own and _read_number(own[-1]) < job.counted_from:
         return left._replace(word="continued")
+    word, code = read_outcome(left.last)
+    return left._replace(word=word, code=code)
+
+
+def read_outcome(attempt: str) -> tuple[str, int]:
+    """Return the word and the exit code of an attempt's end; no word without one, or a damaged."""
     try:
-        word, code = read_if_left(f"{left.last}/outcome").split() if own else ("", 0)
-        return left._replace(word=word, code=int(code))
+        word, code = read_if_left(f"{attempt}/outcome").split() if attempt else ("", 0)
+        return word, int(code)
     except ValueError:
-        return left
+        return "", 0
 
 
 def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
@@ -238,23 +244,6 @@ def list_attempts(run_folder: str | Path) -> list[str]:
         return []
     numbers = sorted((name for name in names if name.isdecimal()), key=int)
     return [f"{run_folder}/attempts/{number}" for number in numbers]
-
-
-def read_outcome(job: JobRecord) -> tuple[str, int] | None:
-    """Return how the last attempt ended by the script's own word, with the exit code.
-
-    The word is done, failed, cancelled, or continued if another start goes on. None while it runs,
-    or before it began. An array ends with its last task, and well if all have.
-    """
-    traces = read_traces(job)
-    if not job.tasks or traces.attempts:  # a local array has its own
-        return (traces.word, traces.code) if traces.word else None
-    outcomes = []
-    for left in map(read_traces, job.parts):
-        if not left.word:
-            return None
-        outcomes.append((left.word, left.code))
-    return next((outcome for outcome in outcomes if outcome[0] != "done"), outcomes[0])
 
 
 def read_nodes(job: JobRecord) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -40,7 +41,7 @@ def measure_spread(values: Sequence[float]) -> Spread | None:
     ordered = sorted(filter(math.isfinite, values))
     if not ordered:
         return None
-    least, most, median = ordered[0], ordered[-1], find_quantile(ordered, 0.5)
+    least, most, median = ordered[0], ordered[-1], statistics.median(ordered)
     top = min(most, 3 * median) if median > 0 else most
     bins = 1 if top <= least else min(_BINS, max(5, math.isqrt(len(ordered))))
     width = (top - least) / bins
@@ -49,16 +50,8 @@ def measure_spread(values: Sequence[float]) -> Spread | None:
         at = (value - least) / width if width > 0 else 0
         counts[int(min(at, bins - 1))] += 1
     edges = tuple(least + width * number for number in range(bins + 1))
-    p5, p95 = find_quantile(ordered, 0.05), find_quantile(ordered, 0.95)
-    return Spread(len(ordered), least, p5, median, p95, most, edges, tuple(counts))
-
-
-def find_quantile(ordered: Sequence[float], share: float) -> float:
-    """Return a quantile of sorted values, interpolated between neighbours."""
-    at = (len(ordered) - 1) * share
-    low = int(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+    cuts = statistics.quantiles(ordered, n=20, method="inclusive") if ordered[1:] else ordered
+    return Spread(len(ordered), least, cuts[0], median, cuts[-1], most, edges, tuple(counts))
 
 
 def list_numbers(values: Iterable[object]) -> list[float]:
@@ -68,8 +61,8 @@ def list_numbers(values: Iterable[object]) -> list[float]:
 
 def find_median(values: Sequence[float]) -> float | None:
     """Return the median of the finite values; None if there are none."""
-    ordered = sorted(filter(math.isfinite, values))
-    return find_quantile(ordered, 0.5) if ordered else None
+    finite = list(filter(math.isfinite, values))
+    return statistics.median(finite) if finite else None
 
 
 def _or_unknown(describe: Callable[[float], str]) -> Callable[[float | None], str]:

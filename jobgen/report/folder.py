@@ -52,14 +52,17 @@ class Folder:
         starts = []
         for folder in map(Path, run_folder.read_traces(self.job).attempts):
             index, ended = int(folder.name), get_mtime(folder / "outcome") or None
-            word, code = self._read_outcome(folder / "outcome") if ended else (None, None)
+            word, code = run_folder.read_outcome(str(folder))
+            if ended and not word:
+                self.notes.append(f"attempts/{index}/outcome is damaged")
             began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
             first = first_steps.get(index, 0.0)
             if first < began:  # of an earlier job with the same id
                 first = 0.0
             names = read_if_left(folder / "nodes").split()
             nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
-            starts.append(Attempt(index, nodes, began or None, first or None, ended, word, code))
+            end = (ended, word, code) if word else (ended, None, None)
+            starts.append(Attempt(index, nodes, began or None, first or None, *end))
         return tuple(starts)
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
@@ -129,14 +132,6 @@ class Folder:
             answers["node"] = str(answers.get("node") or path.stem)
             answers["kinds"] = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
             yield answers
-
-    def _read_outcome(self, path: Path) -> tuple[str | None, int | None]:
-        try:
-            word, code = read_if_left(path).split()
-            return word, int(code)
-        except ValueError:
-            self.notes.append(f"attempts/{path.parent.name}/outcome is damaged")
-            return None, None
 
 
 def _make_checked(answers: list[dict[str, Any]]) -> Checked:

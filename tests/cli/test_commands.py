@@ -556,12 +556,6 @@ class TestSubmit:
                 "a1|a1\na1|a2",
                 "the accounts that you may charge: a1, a2",
             ),
-            (
-                "Batch job submission failed: Node count specification invalid",
-                "scontrol",
-                "PartitionName=low TotalNodes=1\nPartitionName=b Default=YES TotalNodes=1",
-                "2 nodes: more than b's 1 node; use at most 1 node",
-            ),
         ],
     )
     def test_a_refusal_is_answered_with_what_the_scheduler_reports(

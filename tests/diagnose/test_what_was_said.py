@@ -282,36 +282,3 @@ def test_what_a_process_said_in_an_earlier_start_is_of_no_later_one(run: Run) ->
     run.rank(2, text, after=5, code=5)
     found = run.diagnose()
     assert (found.cause, found.exception) == ("exit 5", ""), found.as_text()
-
-
-HIDDEN = """\
-Traceback (most recent call last):
-  File "/h/a.py", line 3, in <module>
-    from queue import Queue
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "remedy"),
-    [
-        (
-            "ImportError: cannot import name 'Queue' from 'queue' ({}/src/queue.py)",
-            "rename src/queue.py",
-        ),
-        ("ImportError: cannot import name 'x' from 'yaml' (/v/site-packages/yaml/__init__.py)", ""),
-        ("ImportError: cannot import name 'x' from 'queue' (/usr/lib/python3.11/queue.py)", ""),
-        (
-            "ImportError: cannot import name 'M' from partially initialized module 'model' "
-            "(most likely due to a circular import) ({}/model.py)",
-            "",
-        ),
-        ("AttributeError: module 'calendar' has no attribute 'timegm'", "rename calendar.py"),
-        ("AttributeError: module 'queue' has no attribute 'timegm'", ""),
-    ],
-)
-def test_a_file_that_hides_a_module_is_to_be_renamed(run: Run, words: str, remedy: str) -> None:
-    (run.folder / "calendar.py").touch()
-    run.rank(2, f"{HIDDEN}{words.format(run.folder)}\n", after=10)
-    found = run.diagnose().remedy
-    assert found.startswith(remedy), found
-    assert ("rename" in found) is bool(remedy)

@@ -12,7 +12,7 @@ from jobgen.errors import UsageError
 from jobgen.jobs import record as runs
 from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import list_chain, read_outcome
+from jobgen.jobs.run_folder import list_chain, read_traces
 
 JOB = JobRecord(
     id="7",
@@ -109,7 +109,7 @@ def test_an_empty_outcome_of_a_full_disk_is_none() -> None:
     attempt = write(record(folder=os.getcwd())).parent / "attempts/0"
     attempt.mkdir(parents=True)
     (attempt / "outcome").touch()
-    assert read_outcome(find_job("7")) is None
+    assert read_traces(find_job("7")).word == ""
 
 
 def test_a_task_is_linked_to_what_it_does_again_itself() -> None:
