@@ -121,7 +121,8 @@ class _Subject(NamedTuple):
 def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) -> list[Problem]:
     """Return what the spec can hardly mean, in the order of its lines.
 
-    `copied` are the files and folders of its snapshot, by `list_copied`; None without one.
+    `copied` are the files and folders of its snapshot, by `list_copied`; None without one. What
+    several roles share is said of the first.
     """
     words = {row[0]: row[1:] for row in _list_rows("say")}
     problems: set[Problem] = set()
@@ -132,7 +133,8 @@ def review(loaded: LoadedSpec, plan: Plan, copied: Sequence[str] | None = None) 
         for name, path, values in itertools.chain(*(check(job) for check in _CHECKS)):
             message, hint = words[name]
             problems.add(_say(job, path, message, hint, values))
-    return sorted(problems)
+    several = {(one.message, one.hint): one for one in sorted(problems, reverse=True)}
+    return sorted(several.values() if plan.roles.members else problems)
 
 
 def _list_subjects(
@@ -614,9 +616,9 @@ def _tell_missing(path: str, file: str, text: str) -> _Found:
     near = find_near_file(file)
     if not near and _read_form("joined").fullmatch(f"{path} {text}"):
         return
-    usual = "" if file[:1] in "/~$" else ".relative"
-    kind = ".near" if near else ".image" if path == "environment.container.image" else usual
-    yield f"not-here{kind}", path, {"text": text, "near": near}
+    kinds = {"environment.container.image": ".image", "environment.venv": ".venv"}
+    kind = kinds.get(path, "" if file[:1] in "/~$" else ".relative")
+    yield f"not-here{'.near' if near else kind}", path, {"text": text, "near": near}
 
 
 # Keys that only some schedulers or sites have a use for.

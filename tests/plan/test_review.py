@@ -525,7 +525,13 @@ no body
     run.body: a.sh is not here
 no venv
     environment: {venv: none/venv}
-    none/venv is not here; correct the path; paths are relative to the folder you submit from
+    none/venv is not here; make it, or correct the path
+a venv of two roles that is not here
+    resources: {walltime: 1h}
+    roles:
+      a: {nodes: 1, environment: {venv: no}, run: {script: t.py}}
+      b: {nodes: 1, environment: {venv: no}, run: {script: t.py}}
+    roles.a.environment.venv: no is not here; make it, or correct the path
 a folder that is no venv
     environment: {venv: tests}
     environment.venv: tests has no bin/activate; name the folder above bin
@@ -1204,7 +1210,7 @@ def test_a_path_that_begins_with_a_variable_is_relative_to_none(
     monkeypatch.setenv("ENVS", str(tmp_path / "tests"))
     loaded = load(f"{BASE}environment: {{venv: $ENVS/none}}\n")
     (said,) = review(loaded, resolve(loaded))
-    assert (said.message, said.hint) == ("$ENVS/none is not here", "correct the path")
+    assert (said.message, said.hint) == ("$ENVS/none is not here", "make it, or correct the path")
 
 
 def test_a_folder_that_is_here_is_not_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
