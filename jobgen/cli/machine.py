@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from jobgen.cli.options import (
     refuse_together,
 )
 from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
-from jobgen.cli.target import add_target_options, load_plan
+from jobgen.cli.target import add_target_options, read_spec, try_plan
 from jobgen.errors import FaultsFoundError, UsageError
 from jobgen.output import write_file
 from jobgen.schedulers.registry import PACKAGES, SCRIPT_ENDS
@@ -29,6 +28,11 @@ from jobgen.schedulers.registry import PACKAGES, SCRIPT_ENDS
 if TYPE_CHECKING:
     from jobgen.machine.first_spec import Machine, Question, Wishes
     from jobgen.plan.plan import Plan
+
+# Doubts of which the checks of paths tell, too.
+_OF_PATHS = (
+    r": (run\.script|environment\.(venv|stage|container\.image)): .* (is not here|has no bin/)"
+)
 
 
 @click.command()
@@ -46,23 +50,22 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     from jobgen.programs import list_doubts
 
     loaded, plan, site = None, None, None
-    doubts: Iterable[str] = ()
+    said: list[Check] = []
     if path is None and os.path.exists(DEFAULT_SPEC):
         path = DEFAULT_SPEC
     if path is not None:
-        loaded, plan = load_plan(path, target)
-        doubts = list_doubts(loaded, plan)
+        loaded = read_spec(path, target)
+        plan, refused = try_plan(loaded, target)
+        said += [Check("spec", "fail", str(one._replace(hint="")), one.hint) for one in refused]
+        rest = (one for one in list_doubts(loaded, plan) if not re.search(_OF_PATHS, one))
+        said += [Check("spec", "warn", one.removeprefix("warning: ")) for one in rest]
         site = target["site"] or loaded.spec.site
     elif any(target.values()):
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
-    checks = check_machine(plan, site, loaded)
-    # What is not here is among the checks of paths.
-    named = r": (run\.script|environment\.(venv|stage|container\.image)): .* is not here"
-    rest = (doubt for doubt in doubts if not re.search(named, doubt))
-    checks += [Check("spec", "warn", doubt.removeprefix("warning: ")) for doubt in rest]
+    checks = [*check_machine(plan, site, loaded), *said]
     data = {"verdict": find_worst(checks), "checks": checks}
     put_answer(data, format_checks(checks), as_json=as_json)
-    if failed := [check.what for check in checks if check.verdict == "fail"]:
+    if failed := dict.fromkeys(check.what for check in checks if check.verdict == "fail"):
         raise FaultsFoundError(f"not ready: {', '.join(failed)}")
 
 

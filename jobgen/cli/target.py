@@ -13,7 +13,7 @@ import click
 
 from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, Command, options_of
 from jobgen.cli.printing import put_err
-from jobgen.errors import JobgenError
+from jobgen.errors import JobgenError, Problem, SpecError
 from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
@@ -146,6 +146,18 @@ def load_plan(
     """Return the spec in a file, and its plan or that of one task; print the plan's notes."""
     loaded = read_spec(path, target)
     return loaded, make_plans(loaded, target, [task])[0]
+
+
+def try_plan(loaded: LoadedSpec, target: Mapping[str, Any]) -> tuple[Plan, Sequence[Problem]]:
+    """Return the plan of a spec, and what is refused in it; print its notes, or the warnings."""
+    try:
+        return make_plans(loaded, target, [None])[0], ()
+    except SpecError as refused:
+        if refused.plan is None:
+            raise
+        for warning in refused.warnings:
+            put_err(warning)
+        return refused.plan, refused.problems
 
 
 def make_plans(

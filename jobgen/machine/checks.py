@@ -172,6 +172,8 @@ def check_paths(plan: Plan) -> Iterator[Check]:
             yield Check(what, "unknown", f"{path}: {unset} is not set here; it may be set in jobs")
         elif os.path.exists(os.path.join(real, inside.get(what, "")).rstrip("/")):
             yield Check(what, "ok", f"{real} exists")
+        elif os.path.exists(real):
+            yield Check(what, "fail", f"{real} has no {inside[what]}", "name the folder above bin")
         else:
             made = {"venv": f"python3 -m venv {real}, then install torch in it"}
             yield Check(what, "fail", f"{real} does not exist", made.get(what, "see the path"))

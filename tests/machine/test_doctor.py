@@ -172,6 +172,20 @@ def test_a_file_that_is_not_there_is_told_once(home: Path, monkeypatch: pytest.M
         told = jobgen("doctor").out
     assert told.count("none.py does not exist") == 1
     assert told.count("is not here") == 0
+    Path("no").mkdir()
+    with replayed(saved(home), home, monkeypatch):
+        told = jobgen("doctor").out
+    assert (told.count("no has no bin/activate"), told.count("does not exist")) == (1, 1)
+
+
+def test_what_a_spec_is_refused_for_is_one_of_the_checks(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("job.yaml", "a") as file:
+        file.write("on_walltime: {}\n")
+    code, checks = doctor(saved(home), home, monkeypatch)
+    assert (code, checks["queue"]["verdict"], checks["spec"]["verdict"]) == (8, "ok", "fail")
+    assert "on_walltime: " in checks["spec"]["message"]
 
 
 @pytest.mark.parametrize(
