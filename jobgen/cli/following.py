@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from glob import escape, glob
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from jobgen.cli.printing import put_err
+from jobgen.cli.printing import put_err, put_out
 from jobgen.errors import JobFailedError
 from jobgen.output import make_printable
 
@@ -83,6 +86,41 @@ def follow_job(job: Job) -> State:
     standing.clear()
     assert standing.state is not None
     return standing.state
+
+
+def run_shown(argv: Sequence[str], name: str) -> int:
+    """Run the script of a job here, and print what its rank 0 prints; return its exit code."""
+    from jobgen.jobs.files import RUNS
+    from jobgen.process import run_here
+
+    runs, ended = os.path.join(RUNS, escape(name)), Event()
+    known = {path: os.path.getsize(path) for path in glob(f"{runs}/*/**", recursive=True)}
+    reader = Thread(target=_show_rank, args=(f"{runs}/*/attempts/*", known, ended))
+    reader.start()
+    try:
+        return run_here(argv)
+    finally:
+        ended.set()
+        reader.join()
+
+
+def _show_rank(starts: str, known: dict[str, int], ended: Event) -> None:
+    """Print what rank 0 adds to its files where a start is not `known`, until the end."""
+    while True:
+        over = ended.wait(1)  # what came before it is read after it
+        for start in {*glob(starts)} - known.keys():
+            folder = escape(os.path.dirname(os.path.dirname(start)))
+            for path in glob(f"{folder}/**/logs/*/rank-0.out", recursive=True):
+                with open(path, "rb") as file:
+                    file.seek(known.get(path, 0))
+                    lines = file.read()
+                if not over:  # a line that is not whole waits
+                    lines = lines[: lines.rfind(b"\n") + 1]
+                known[path] = known.get(path, 0) + len(lines)
+                text = lines.decode(errors="replace")
+                put_out(make_printable(text) if sys.stdout.isatty() else text)
+        if over:
+            return
 
 
 def name_cause(job: JobRecord, state: State) -> str:

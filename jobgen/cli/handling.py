@@ -107,13 +107,14 @@ def run(spec: str, task: int | None, **target: Any) -> int:
     """Run the job of a spec in the allocation that this shell holds, from salloc or qsub -I.
 
     Runs the script that `jobgen render` prints, with a run folder; `status`, `logs` and the other
-    commands find the run by the allocation's ID. A local job runs in the foreground.
+    commands find the run by the allocation's ID. Prints what rank 0 prints. A local job runs in the
+    foreground.
     """
+    from jobgen.cli.following import run_shown
     from jobgen.jobs.inside import write_held_job
-    from jobgen.process import run_here
 
     loaded, plan = load_plan(spec, target, task)
-    return run_here(write_held_job(loaded.spec, plan))
+    return run_shown(write_held_job(loaded.spec, plan), plan.name)
 
 
 @click.command(cls=RemoteCommand)

@@ -14,6 +14,7 @@ import click
 import pytest
 from support import MINIMAL, ROOT, edited, jobgen, working_in
 
+from jobgen.cli.following import run_shown
 from jobgen.cli.main import cli
 from jobgen.cli.remote import list_unsent
 from jobgen.jobs import watch
@@ -923,3 +924,16 @@ def test_what_a_program_imports_and_host_is_not_sent_is_named(tmp_path: Path) ->
         assert find(Run(module="mine.train")) == ["mine"]
         Path("src/train.py").write_text("import (\n")
         assert find(run) == []
+
+
+def test_a_run_shows_what_its_rank_0_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for job in ("6", "7"):  # another's, and a start before this one
+        for name in ("attempts/0", "logs/n1"):
+            Path(f"runs/a/{job}/{name}").mkdir(parents=True)
+        Path(f"runs/a/{job}/logs/n1/rank-0.out").write_text("old\n")
+    lines = "cd runs/a; mkdir 7/attempts/1; printf 'a\\nb' | tee -a [67]/logs/n1/rank-0.out; exit 5"
+    assert run_shown(["bash", "-c", f"{{ {lines}; }} >/dev/null"], "a") == 5
+    assert capsys.readouterr().out == "a\nb"
