@@ -495,18 +495,6 @@ array: {tasks: 6, together: 4, at_once: 8}
         ),
         (
             2,
-            "memory_per_node: 300GB",
-            "memory_per_node: 2 tasks together ask for 600GB, more than the 382GB of a node"
-            " (SOURCE); write a smaller array.together, or ask for less",
-        ),
-        (
-            2,
-            "memory_per_node: 400GB",
-            "memory_per_node: 2 tasks together ask for 800GB, more than the 382GB of a node"
-            " (SOURCE); write a smaller array.together, or ask for less",
-        ),
-        (
-            2,
             "disk_per_node: 300GB",
             "disk_per_node: 2 tasks together ask for 600GB, more than the 400GB of a node"
             " (SOURCE); write a smaller array.together, or ask for less",

@@ -44,16 +44,19 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
-several variables of the job in one line of setup
-    environment: {setup: 'export OMP_NUM_THREADS=4 RANK=0'}
-    environment.setup: RANK is set by the job, after its setup; remove it
-a port of the job that setup computes
-    environment: {setup: 'export MASTER_PORT=$((20000 + RANDOM % 20000))'}
-    environment.setup: MASTER_PORT is set by the job, after its setup; remove it
-another folder, for a program by its command
-    run: {command: [bash, train.py]}
-    environment: {setup: cd src}
-    those of the program and its files too; put ( and ) around the lines that need it
+modules of Python in a folder that is not here
+    environment: {variables: {PYTHONPATH: 'lib:tests'}}
+    environment.variables.PYTHONPATH: lib is not here; correct the path
+a file that is not here, for a container
+    run: {script: train.py, args: {resume: none/last.pt}}
+    environment: {container: {image: docker://a, runtime: apptainer}}
+    run.args: --resume none/last.pt is not here; correct the path
+a file of DeepSpeed that is not here
+    run: {script: train.py, args: {deepspeed: ds_conf.json}}
+    --deepspeed ds_conf.json is not here; correct the path
+a folder that is not here
+    snapshot: [data/]
+    data/ is not here; correct the path
 a server at a number, which is asked at its variable
     roles:
       s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}
@@ -108,9 +111,6 @@ a path of the nodes that the container does not see
     run: {script: train.py, args: {data: /srv/in/a}}
     environment: {container: {image: docker://a, runtime: apptainer}}
     --data /srv/in/a is not seen inside the container; add /srv/in to binds
-modules of Python in a folder that is not here
-    environment: {variables: {PYTHONPATH: 'lib:tests'}}
-    environment.variables.PYTHONPATH: lib is not here; correct the path
 more tasks at once than there are
     array: {values: {lr: [1, 2]}, at_once: 8}
     array.at_once: 8 is more than the 2 tasks that there are
@@ -147,16 +147,9 @@ a command for an image
 a value of OmegaConf
     run: {command: [python3, -c, import os, '--data', '${oc.env:DATA}/x']}
     '${oc.env:DATA}' is OmegaConf syntax, which nothing in the program reads
-a time that Hydra would fill in
-    run: {command: [python3, -c, import os, '--out', 'a/${now:%F}', '--id', '${hydra.job.id}']}
-    '${now:%F}' is OmegaConf syntax ... such as $JOBGEN_JOB_ID
 a key of OmegaConf
     run: {command: [python3, -c, import os, '--lr', '${optim.lr}']}
     '${optim.lr}' is OmegaConf syntax, which nothing in the program reads; write the value
-a key of OmegaConf for a variable
-    environment: {variables: {LR: '${optim.lr}'}}
-    run: {command: [python3, -c, import os]}
-    environment.variables.LR: '${optim.lr}' is OmegaConf syntax
 minutes between checkpoints that no start has
     on_walltime: {then: requeue}
     run: {script: train.py, args: {save-minutes: 90}}
@@ -167,14 +160,6 @@ an image that torchrun stays outside of
 an image of a command that is not here
     run: {command: [apptainer, exec, --nv, b.sif, python, t.py]}
     b.sif is not here; correct the path
-a program that is not here, for a container, which sees this folder
-    run: {script: trian.py}
-    environment: {container: {image: docker://a, runtime: apptainer}}
-    run.script: trian.py is not here; did you mean train.py?
-a file that is not here, for a container
-    run: {script: train.py, args: {resume: none/last.pt}}
-    environment: {container: {image: docker://a, runtime: apptainer}}
-    run.args: --resume none/last.pt is not here; correct the path
 a folder to bind that is not here
     environment: {container: {image: docker://a, runtime: apptainer, binds: ['none/data:/data']}}
     environment.container.binds: none/data is not here; correct the path
@@ -207,9 +192,6 @@ nodes without GPUs
 a secret that is left to the shell
     environment: {variables: {WANDB_API_KEY: ''}}
     WANDB_API_KEY is empty, and the program gets an empty value; write environment.from_shell: [
-a file of DeepSpeed that is not here
-    run: {script: train.py, args: {deepspeed: ds_conf.json}}
-    --deepspeed ds_conf.json is not here; correct the path
 a misspelt command
     environment: {setup: moduel load cuda}
     'moduel' is probably a misspelt command; write module, export or source
@@ -242,9 +224,6 @@ an interface for an adapter
 the login node's PATH
     environment: {from_shell: [WANDB_API_KEY, PATH]}
     PATH is the login node's, in place of the job's own; leave it out
-a file with a capital
-    run: {script: Train.py}
-    Train.py is not here; did you mean train.py?
 a notice of nearly all the time
     on_walltime: {notice: 55m}
     is more than half of the walltime: the program would be asked to stop before it has run
@@ -350,18 +329,9 @@ a bind with =
 a bind with another mode
     environment: {container: {image: t.py, runtime: apptainer, binds: '/a:/b:R'}}
     'R' is not a mode of a bind; write /a:/b:ro, or /a:/b
-a file for an environment
-    environment: {venv: train.py}
-    train.py has no bin/activate; name the folder above bin
-a folder that is not here
-    snapshot: [data/]
-    data/ is not here; correct the path
 a module of a command that is spelt nearly so
     run: {command: [python, -u, -m, tests.trian]}
     run.command: tests.trian is not here; did you mean tests.train?
-a module that is spelt nearly so
-    run: {module: trian}
-    run.module: trian is not here; did you mean train?
 a key that another scheduler has
     scheduler: pbs
     qos: high
@@ -405,9 +375,6 @@ CPUs of a GPU for those of a node
 a batch that the processes do not share
     run: {script: train.py, args: {global-batch-size: 100}}
     --global-batch-size 100 is not a multiple of the 8 processes; write a multiple of 8
-the same by another name
-    run: {script: train.py, args: {global-batch: 100}}
-    --global-batch 100 is not a multiple of the 8 processes; write a multiple of 8
 devices of one node for those of the job
     run: {script: train.py, args: {devices: 8}}
     --devices tells the program that it has 8 GPUs on a node; the job has 4; write 4
@@ -445,10 +412,6 @@ a server for its own node alone
       api: {nodes: 1, run: {command: [a, --host, localhost, --port, $API_PORT]}}
       train: {nodes: 1, run: {script: t.py}}
     listens at localhost, which the other roles' nodes cannot reach; write 0.0.0.0
-two processes and one GPU
-    resources: {nodes: 2, gpus_per_node: 1, walltime: 1h}
-    launch: {processes_per_node: 2}
-    2 processes share 1 GPU on a node; NCCL takes one each
 a chain of one
     on_walltime: {then: resubmit, at_most: 1}
     on_walltime.at_most: counts the first start too, so none follows
@@ -479,9 +442,6 @@ an address for an interface
 a laptop's file
     run: {script: /Users/me/train.py}
     /Users/me/train.py is a path on another machine
-a laptop's data
-    run: {script: train.py, args: {data: 'C:\\data'}}
-    is a path on another machine
 in the background
     run: {command: [bash, -c, python t.py &]}
     the command ends in &
@@ -493,9 +453,6 @@ pbsdsh on PBS
     launch: {mode: plain}
     run: {command: [pbsdsh, --, bash, run.sh]}
     pbsdsh ends with 0 whatever its tasks end with
-servers
-    run: {command: [jupyter, lab]}
-    jupyter would start 8 servers
 an end in setup
     environment: {setup: exit 0}
     'exit' ends the script
@@ -508,12 +465,6 @@ pip on all nodes
 a placeholder without a dash
     account: YourProject
     'YourProject' is a placeholder
-a placeholder with the form of the real
-    account: project_465000XXX
-    'project_465000XXX' is a placeholder
-a placeholder that asks
-    queue: replace-me
-    'replace-me' is a placeholder
 a placeholder
     account: YOUR_ACCOUNT
     'YOUR_ACCOUNT' is a placeholder
@@ -538,9 +489,6 @@ a folder that is no venv
 no image
     environment: {container: {image: ./a.sif, runtime: apptainer}}
     environment.container.image: ./a.sif is not here
-no configuration
-    run: {script: train.py, args: {config: none/a.yaml}}
-    run.args: --config none/a.yaml is not here
 no script
     run: {command: [bash, none.sh]}
     none.sh is not here
@@ -562,9 +510,6 @@ directives of PBS on Slurm
 a program on this machine's own disk
     run: {script: /tmp/none/train.py}
     is usually on this machine's own disk or in its memory, where other nodes do not see it; name
-directives of another scheduler
-    directives: ['#PBS -l storage=scratch/a', '#PBS -m abe']
-    slurm does not read them; write the key that means the same (notify for e-mail, filesystems
 a version as conda has it
     environment: {modules: [cuda=12.3]}
     environment.modules: 'cuda=12.3' is how conda and pip name a version; write cuda/12.3
@@ -588,15 +533,9 @@ output on a node's own disk
 the rank of an agent
     environment: {variables: {ME: {value: $SLURM_PROCID, expand: true}}}
     $SLURM_PROCID counts the agents of torchrun, one on each node
-the rank of an agent in its own variable
-    run: {script: train.py, args: [--rank, {value: $PMI_RANK, expand: true}]}
-    leave it out; jobgen gives each process RANK
 the agents for the processes
     environment: {variables: {WORLD: {value: $SLURM_NTASKS, expand: true}}}
     $SLURM_NTASKS counts the agents of torchrun, one on each node
-a program in another folder
-    run: {script: src/t.py}
-    src/t.py is not here; did you mean t.py?
 a container in a shell's line
     run: {command: [bash, -c, 'cd a && apptainer exec b.sif python t.py']}
     environment: {container: {image: t.py, runtime: apptainer}}
@@ -607,9 +546,6 @@ a checkpoint to begin with
 libraries without those of the modules
     environment: {modules: [cuda/12.1], variables: {LD_LIBRARY_PATH: /opt/lib}}
     replaces what the modules have put into it; write /opt/lib:$LD_LIBRARY_PATH, with expand
-weights that are not here
-    run: {script: train.py, args: {pretrained: none/weights.pth}}
-    --pretrained none/weights.pth is not here
 an address that no role has
     resources: {walltime: 1h}
     roles:
@@ -654,31 +590,18 @@ more processes than CPUs
 more threads than CPUs
     environment: {variables: {OMP_NUM_THREADS: '16'}}
     4 processes with 16 threads share 16 CPUs on a node; write 4, or leave it out
-more threads than the CPUs of a GPU
-    resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 4, walltime: 1h}
-    environment: {variables: {OMP_NUM_THREADS: 64}}
-    4 processes with 64 threads share 16 CPUs on a node; write 4, or leave it out
 conda without its own lines
     environment: {setup: conda activate torch}
     conda's own lines stand before it; write environment.conda: torch
-an address in the setup
-    environment: {setup: 'export MASTER_ADDR=$(hostname)'}
-    environment.setup: MASTER_ADDR is set by the job, after its setup; remove it
 MB for GB
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 180MB, walltime: 1h}
     180 MiB are less than 1 GiB a process; check the unit (MB, GB), or write 4GB or more
 one visible GPU
     environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}
     shows 1 of the node's GPUs, and gpus_per_node is 4; leave it out, or write gpus_per_node: 1
-one visible GPU by the setup
-    environment: {setup: 'export CUDA_VISIBLE_DEVICES=0'}
-    environment.setup: CUDA_VISIBLE_DEVICES shows 1 of the node's GPUs, and gpus_per_node is 4
 a rendezvous in the setup
     environment: {setup: 'export MASTER_PORT=29500'}
     environment.setup: MASTER_PORT is set by the job, after its setup; remove it
-NCCL on the loopback interface
-    environment: {variables: {NCCL_SOCKET_IFNAME: lo}}
-    NCCL_SOCKET_IFNAME: is the loopback interface, which cannot reach other nodes
 numbers of devices
     resources: {gpus_per_node: [0, 1, 2, 3], cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}
     asks for 4 nodes, with 0, 1, 2, 3 GPUs; for 4 GPUs on each node write gpus_per_node: 4
@@ -693,9 +616,6 @@ tasks that write into one place
     run: {script: train.py, args: {out-dir: results}}
     array: {values: {lr: [1, 2]}}
     all 2 tasks write to --out-dir results; write {value: $JOBGEN_RUN_DIR/results, expand:
-a program in a folder that is not here, and is here
-    run: {script: nowhere/trian.py}
-    nowhere/trian.py is not here; did you mean train.py?
 an address without its @
     notify: {email: me.example.org, on: [end]}
     notify.email: 'me.example.org' has no @, so it names a user and is not an address; write it as

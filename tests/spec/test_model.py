@@ -48,20 +48,6 @@ def test_a_number_that_is_none(value: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("2:00:00", 7200),
-        ("10:00:00", 36_000),
-        ("02:00:00", 7200),
-        ("'90m'", 5400),
-        ("1d12h", 129600),
-    ],
-)
-def test_a_walltime_needs_no_quotes(value: str, seconds: int) -> None:
-    assert load(edited((TIME[0], TIME[1].format(value)))).spec.resources.walltime == seconds
-
-
-@pytest.mark.parametrize(
     ("value", "message"),
     [
         ("7200", "'7200' has no unit; write e.g. 7200s or 7200m"),
@@ -112,10 +98,6 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             f"5:8: queue: 'a&b' {LABEL}",
         ),
         (
-            "account: -x",
-            f"5:10: account: '-x' {LABEL}",
-        ),
-        (
             "launch: {mode: per_gpu}",
             "5:16: launch.mode: unknown value 'per_gpu'; write direct",
         ),
@@ -130,24 +112,6 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             " launch: {mode: torchrun}",
         ),
         (
-            "launch: {interface: eth 0}",
-            "5:21: launch.interface: 'eth 0' is not the name of a network interface",
-        ),
-        (
-            "launch: {max_restarts: -1}",
-            "5:24: launch.max_restarts: -1 is less than 0; write 0 or more",
-        ),
-        (
-            "launch: {processes_per_node: [1, 2, 3]}",
-            "5:30: launch.processes_per_node: lists 3 nodes, resources.nodes says 2; "
-            "write one number for all nodes, or a list of 2; or leave resources.nodes out",
-        ),
-        (
-            "launch: {processes_per_node: []}",
-            "5:30: launch.processes_per_node: is an empty list; "
-            "give it a member, or remove the key",
-        ),
-        (
             "launch: {processes_per_node: [1, x]}",
             "5:34: launch.processes_per_node[1]: expected a whole number, got text ('x')",
         ),
@@ -155,11 +119,6 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "environment: {venv: v, conda: c}",
             "5:31: environment.conda: is given together with venv; "
             "give at most one of venv, uv, conda and stage",
-        ),
-        (
-            "environment: {modules: [3.11]}",
-            "5:25: environment.modules[0]: expected text, got a number ('3.11'); "
-            "put it in quotes: '3.11'",
         ),
         (
             "environment: {variables: {A-B: x}}",
@@ -172,20 +131,12 @@ def test_a_walltime_is_never_read_as_something_else(value: str, message: str) ->
             "variable; write the name alone, A_KEY, and set it in your shell",
         ),
         (
-            "environment: {variables: {node: x}}",
-            f"5:33: environment.variables.node: {LOWER} NODE",
-        ),
-        (
             "environment: {variables: {http_proxy: x, WANDB_MODE: offline, n: x}}",
             f"5:66: environment.variables.n: {LOWER} N",
         ),
         (
             'directives: ["-l x"]',
             f"5:14: directives[0]: '-l x' {DIRECTIVE}",
-        ),
-        (
-            'directives: ["#PBS -N é"]',
-            f"5:14: directives[0]: '#PBS -N é' {DIRECTIVE}",
         ),
     ],
 )
@@ -202,11 +153,6 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             "name: a",
             "name: a b",
             f"1:7: name: 'a b' {NAME}; write e.g. a-b",
-        ),
-        (
-            "name: a",
-            "name: ../a",
-            f"1:7: name: '../a' {NAME}; write e.g. a",
         ),
         (
             "name: a",
@@ -235,11 +181,6 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             "{module: m}",
             "{module: m.py; ls}",
             "4:15: run.module: 'm.py; ls' is not a Python module",
-        ),
-        (
-            "{module: m}",
-            "{command: []}",
-            "4:16: run.command: is an empty list; give it a member, or remove the key",
         ),
         (
             "{module: m}",
@@ -285,11 +226,6 @@ def test_a_line_that_is_wrong(line: str, message: str) -> None:
             "nodes: 2, num_nodes: 4",
             "3:23: resources.num_nodes: unknown key; did you mean 'nodes'? it is already there: "
             "keep one of the two",
-        ),
-        (
-            "nodes: 2",
-            "gpus_per_node: []",
-            "3:28: resources.gpus_per_node: is an empty list; give it a member, or remove the key",
         ),
         (
             "nodes: 2",
