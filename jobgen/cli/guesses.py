@@ -18,10 +18,20 @@ import click
 
 from jobgen.cli import options, settings, typed
 from jobgen.cli.options import FILE, SPEC_ENDS
-from jobgen.cli.retyped import end_line, find_typed
 from jobgen.cli.settings import find_refusal, name_setting
 from jobgen.cli.target import SHORTCUTS
-from jobgen.cli.typed import FILE_ENDS, JOB, PROGRAM, Option, drop, fill_line, pick, pick_jobs
+from jobgen.cli.typed import (
+    FILE_ENDS,
+    JOB,
+    PROGRAM,
+    Option,
+    drop,
+    end_line,
+    fill_line,
+    find_typed,
+    pick,
+    pick_jobs,
+)
 from jobgen.errors import Position
 from jobgen.jobs import find
 from jobgen.rendering import header
@@ -226,7 +236,9 @@ class Answer(typed.Typed):
         """
         same = f"jobgen {self.name}" in line
         if "&&" in line:
-            self.plain = [*map(_name_whole, self.plain)]
+            files = filter(os.path.isfile, self.plain)
+            whole = {one: os.path.abspath(one) for one in files}
+            self.plain = [whole.get(one, one) for one in self.plain]
         if self.tool and not self.has_set and not (same and re.search(r" -| \| |&&", line)):
             return self._follow_tool(line, value)
         if self.line:
@@ -285,6 +297,7 @@ class Answer(typed.Typed):
     def _describe(self, option: Option, word: str) -> dict[str, str]:
         """Return what a rule can say of an option."""
         value = option.value
+        is_new = bool(self.starts and self.tool) or not os.path.exists(self.spec)
         return describe(Scalar(Position(""), value, "str")) | {
             "words": word,
             "word": word,
@@ -294,7 +307,7 @@ class Answer(typed.Typed):
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
-            "new": f"nodes{self._count('nodes')}" if self._is_new() else "",
+            "new": f"nodes{self._count('nodes')}" * is_new,
             "spread": self._spread(value.removeprefix("ngpus=")),
             "at": self.name,
             "tasks": self._count_tasks(),
@@ -310,10 +323,6 @@ class Answer(typed.Typed):
         counted = re.search(r"--gpus-per-node |processes_per_node=", given)
         if self.starts and self.tool and counted and not re.search(r"-N |nodes[ =.]", given):
             self.words.insert(0, ["-N", "1"])
-
-    def _is_new(self) -> bool:
-        """Whether the GPUs of the spec are to be chosen."""
-        return bool(self.starts and self.tool) or not os.path.exists(self.spec)
 
     def _spread(self, gpus: str) -> str:
         """Return options for so many GPUs in all, on nodes such as the spec's; empty if none do."""
@@ -340,11 +349,6 @@ class Answer(typed.Typed):
         """Return the number of tasks for which the spec has values; empty without any."""
         own = settings.read_own(self.spec)
         return str(len([*own.choices()])) if own and own.array and not own.array.tasks else ""
-
-
-def _name_whole(word: str) -> str:
-    """Return a file that is here by its whole path, and another word as it is."""
-    return os.path.abspath(word) if os.path.isfile(word) else word
 
 
 def _name_word(option: str) -> str:
@@ -412,7 +416,7 @@ def _name_near(message: str, line: _Line, context: click.Context) -> str:
 
 def _describe_line(line: _Line) -> dict[str, str]:
     """Return what a row of the table can say of a line."""
-    known = [line.word, *line.words]
+    known, scripts = [line.word, *line.words], filter(os.path.isfile, pick(line.words, SCRIPT_ENDS))
     named = {one.partition(":")[0] for one in known} & {*find.list_words()}
     jobs = find.list_jobs()[0] if named else ()  # each is a file to read
     job = next((one for one in jobs if named & {one.name, one.run_dir.name}), None)
@@ -426,15 +430,11 @@ def _describe_line(line: _Line) -> dict[str, str]:
         "line": line.text,
         "here": shlex.join(filter(os.path.exists, line.words)),
         "specs": shlex.join(filter(table.is_spec, line.words)),
-        "foreign": shlex.join(filter(_is_foreign, pick(line.words, SCRIPT_ENDS))),
+        "foreign": shlex.join(one for one in scripts if header.read(table.read_here(one)) is None),
         "id": job.id if job else "",
         "run": os.path.relpath(job.run_folder) if job else "",
         "job": "".join(named),
     }
-
-
-def _is_foreign(script: str) -> bool:
-    return os.path.isfile(script) and header.read(table.read_here(script)) is None
 
 
 def _answer_word(line: _Line, context: click.Context) -> str:

@@ -14,9 +14,8 @@ from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.reader import Script
 from jobgen.cli.options import SPEC_ENDS
-from jobgen.cli.retyped import end_line, find_typed, name_line, part_options, retype
 from jobgen.cli.target import SHORTCUTS
-from jobgen.cli.typed import pick
+from jobgen.cli.typed import end_line, find_typed, name_line, part_options, pick, retype
 from jobgen.errors import JobgenError, Position, Problem, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.spec.arguments import write_words
