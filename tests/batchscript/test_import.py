@@ -1004,6 +1004,8 @@ def test_indices_of_an_array_are_those_of_the_script() -> None:
         shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
         ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
         assert (ended.stdout, spec["array"]["tasks"]) == (f"{third}\n", tasks)
+    late = spec_of("export N=$SLURM_ARRAY_TASK_ID\n./a", ONE_GPU, "#SBATCH --array=1-3")
+    assert list(late["environment"]) == ["setup"]  # which sets the index
 
 
 @pytest.mark.parametrize(
@@ -1886,6 +1888,30 @@ def test_a_script_for_both_schedulers_names_what_the_other_reads(body: str) -> N
     alone = import_body("python t.py ${PBS_JOBID:-0}", ONE_GPU)
     assert not alone.left
     late = "#PBS -N a\n#PBS -q b\ncd $PBS_O_WORKDIR\ncat > b <<E\n#SBATCH -N 1\nE\npython t.py"
+@pytest.mark.parametrize(
+    ("body", "environment"),
+    [
+        (
+            "source ~/c/conda.sh\nconda activate e\nexport A=1 CC=gcc\nunset B\nexport B=2",
+            {"variables": {"A": "1"}, "setup": ["CC=gcc", "B=2"]},
+        ),
+        ("chmod +x a\nexport A=1\ncp a $A\nexport C=$A/b", {"variables": {"A": "1", "C": "1/b"}}),
+        ("python -c 1\nexport A=1", {"setup": ["A=1"]}),
+        ("export a=1\nmodule load b", {"modules": ["b"], "setup": ["a=1"]}),
+        ("export a=$(which b)\nmodule load b", {"setup": ["module load b"]}),
+        ("A=x\n. /opt/modules/3/init/bash\nmodule load $A", {"modules": ["x"]}),
+        ("source /etc/profile.d/modules.sh\nsource a.sh", {"setup": ["profile.d/modules.sh"]}),
+        ("source /a/bin/activate && conda activate e", {"setup": ["/a/bin/activate"]}),
+    ],
+)
+def test_what_order_allows_goes_into_keys(body: str, environment: dict[str, Any]) -> None:
+    own = spec_of(f"{body}\npython t.py", ONE_GPU)["environment"]
+    setup = own.pop("setup", "")
+    lines = environment.pop("setup", [])
+    assert own == environment
+    assert all(line in setup for line in lines)
+
+
     assert not [left for left in import_pbs(late).left if left.reason == WHY.OF_OTHERS]
 
 

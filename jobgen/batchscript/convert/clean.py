@@ -119,6 +119,7 @@ class _CleanSpec:
         needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
         while True:
             prelude = Prelude(self.draft, self.read, needed, self.start)
+            prelude.several = sum(item.kind in ("venv", "conda") for item in self.before) > 1
             reader = self._make_reader()
             for statement in self.before:
                 prelude.take(statement, reader)

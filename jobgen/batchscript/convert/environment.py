@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
@@ -27,6 +27,8 @@ def _name(word: Word) -> str:
 
 class Prelude:
     """What stands before the launch, read in order."""
+
+    several = False  # whether one environment is activated after another, which no key says
 
     def __init__(self, draft: Draft, launch: LaunchLine, needed: set[str], goes: list[str]) -> None:
         self.draft, self.launch, self.shape, self.needed = draft, launch, launch.shape, needed
@@ -64,7 +66,7 @@ class Prelude:
     def _keep(self, statement: Statement, text: str = "", *, phase: int = 3) -> None:
         self._check_steady(statement)
         refuse(statement.line, WHY.KEY, re.search("[\ud800-\udfff]", statement.text))  # no UTF-8
-        if statement.first.name in ("conda", "mamba", "micromamba"):
+        if FORMS["hooked"].fullmatch(statement.first.name):
             self.setup += self.hooked
             self.hooked = []
         self.setup.append(text or statement.text)
@@ -73,7 +75,8 @@ class Prelude:
             self.fails |= not neutral[2]
             return
         if statement.kind not in ("assigns", "export"):
-            self.fails = self.touched = True
+            self.fails = True
+            self.touched |= not all(map(_is_inert, statement.commands))
         self.phase = max(self.phase, phase)
 
     def _take_prints(self, statement: Statement) -> None:
@@ -131,7 +134,7 @@ class Prelude:
         value = re.sub("^(?=[^/$]+/)", lambda _: self.folder, value)  # of the folder gone to
         left = self.moved and re.match("[^/$]+/", value)
         own = list_names(value) & self.reader.variables.assigned  # which only the setup sets
-        if left or own or self.keys or self.phase > 1 or not value:
+        if left or own or self.several or self.phase > 1 or not value:
             self._keep(statement)
             return
         self.keys[statement.kind] = value.removesuffix("/bin/activate")
@@ -152,9 +155,15 @@ class Prelude:
             return
         refuse(statement.line, WHY.SETUP, len(words) > 1)
         seen = names & self.launch.reader.named
-        others = list_names(words[0].raw) - self.reader.variables.assigned
-        phase = 0 if all(map(FORMS["of-job"].match, others)) else 3
+        phase = self._find_phase(words)
         self._keep(statement, f"export {statement.text}" if seen else "", phase=phase)
+
+    def _find_phase(self, words: Iterable[Word]) -> int:
+        """Return 0 where assignments that stay are the same before modules and behind them."""
+        raws = " ".join(word.raw for word in words)
+        others = list_names(raws) - self.reader.variables.assigned
+        same = all(map(FORMS["of-job"].match, others)) and not FORMS["of-modules"].search(raws)
+        return 3 if not same or any(map(FORMS["ordered"].fullmatch, map(_name, words))) else 0
 
     def _take_export(self, statement: Statement) -> None:
         words = self._list_exports(statement)
@@ -164,7 +173,8 @@ class Prelude:
         if left:
             self.late |= {_name(word) for word in left}
             own = " ".join(["export", *(word.raw for word in left)])
-            self._keep(statement, statement.text if len(left) == len(words) else own)
+            text = statement.text if len(left) == len(words) else own
+            self._keep(statement, text, phase=self._find_phase(left))
 
     def _list_exports(self, statement: Statement) -> list[Word]:
         """Return the assignments of an `export`; a name alone exports the value that it has."""
@@ -199,14 +209,16 @@ class Prelude:
             value = self.reader.read_field(field, line, assigned=True, free=known)
         except NotStraightError:
             return None
-        # What it adds to, or the folder that the setup leaves, has another value by then.
+        # What it adds to, the folder that it leaves, and an index have another value by then.
         changed = {"PWD"} if self.moved else set()
         changed |= {name} & self.variables.keys()
+        changed |= {*re.findall(r"export (\w+)=", self.draft.values.get("environment.setup", ""))}
         return None if list_names(get_text(value)) & changed else value
 
     def _is_early(self, name: str) -> bool:
         """Whether a variable can be set before the setup, as those of a spec are."""
-        late = self.phase > 2 and (self.touched or FORMS["ordered"].fullmatch(name))
+        named = re.search(rf"\b{name}\b", "\n".join(self.setup))
+        late = self.phase > 2 and (self.touched or named or FORMS["ordered"].fullmatch(name))
         return not late and name not in self.reader.variables.loose
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
@@ -261,6 +273,12 @@ class Prelude:
         lines[:0] = self._list_options(lines)
         if lines:
             self.draft.setup(lines)
+
+
+def _is_inert(command: Command) -> bool:
+    """Whether a command neither sets variables of the script nor reads those of programs."""
+    text = " ".join(command.texts)
+    return FORMS["inert"].fullmatch(text) is not None and not reads_settings(command)
 
 
 def _is_steady(word: Word) -> bool:
