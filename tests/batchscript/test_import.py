@@ -1286,6 +1286,20 @@ def test_a_variable_within_a_value_ends_where_its_name_did() -> None:
     assert values == ["data_${SLURM_ARRAY_TASK_ID}_bin", "${SLURM_ARRAY_TASK_ID}x"]
 
 
+def test_an_index_of_torque_is_empty_in_openpbs() -> None:
+    for option, kinds in (("-J", ["lost"]), ("-t", ["check"])):  # which OpenPBS refuses
+        left = import_pbs(f"#PBS {option} 0-3\ncd /a\npython t.py $PBS_ARRAYID").left
+        assert [item.kind for item in left] == kinds
+
+
+def test_words_of_the_body_that_lint_finds_are_named() -> None:
+    for more in ("", "trap x EXIT\n"):
+        body = f"{more}A=(x, y)\nexport B=/path/to/b\npython {{PATH_OF_CODE}}/t.py"
+        left = import_body(body, ONE_GPU).left
+        first = 4 + bool(more)
+        assert [item.line for item in left if item.kind == "check"] == [first, first + 1, first + 2]
+
+
 def test_an_index_that_is_only_printed_is_no_loss() -> None:
     for line, kinds in (
         ("echo $SLURM_ARRAY_TASK_ID", []),
@@ -1874,20 +1888,6 @@ def test_what_keys_say_stays_out_of_the_setup() -> None:
     assert apart.endswith("\nmodule load $A\nmodule load b\n")
 
 
-def test_a_launcher_that_starts_another_one_keeps_its_body() -> None:
-    line = "srun -N 2 -n 8 apptainer exec a.sif mpirun -n 8 python3 t.py"
-    assert kept(line, EACH_GPU) == WHY.LAUNCH
-
-
-@pytest.mark.parametrize("body", ["cd $SLURM_SUBMIT_DIR\nsrun python t.py", "trap x EXIT\nsrun a"])
-def test_a_script_for_both_schedulers_names_what_the_other_reads(body: str) -> None:
-    head = "#PBS -N a\n#PBS -l select=1:ncpus=4\n\n# too\n#SBATCH --nodes=1\n"
-    named = {left.text for left in import_pbs(f"{head}{body}").left if left.reason == WHY.OF_OTHERS}
-    other = {"$SLURM_SUBMIT_DIR"} if "SUBMIT" in body else set()
-    assert named == {"#SBATCH --nodes=1"} | other
-    alone = import_body("python t.py ${PBS_JOBID:-0}", ONE_GPU)
-    assert not alone.left
-    late = "#PBS -N a\n#PBS -q b\ncd $PBS_O_WORKDIR\ncat > b <<E\n#SBATCH -N 1\nE\npython t.py"
 @pytest.mark.parametrize(
     ("body", "environment"),
     [
@@ -1912,6 +1912,20 @@ def test_what_order_allows_goes_into_keys(body: str, environment: dict[str, Any]
     assert all(line in setup for line in lines)
 
 
+def test_a_launcher_that_starts_another_one_keeps_its_body() -> None:
+    line = "srun -N 2 -n 8 apptainer exec a.sif mpirun -n 8 python3 t.py"
+    assert kept(line, EACH_GPU) == WHY.LAUNCH
+
+
+@pytest.mark.parametrize("body", ["cd $SLURM_SUBMIT_DIR\nsrun python t.py", "trap x EXIT\nsrun a"])
+def test_a_script_for_both_schedulers_names_what_the_other_reads(body: str) -> None:
+    head = "#PBS -N a\n#PBS -l select=1:ncpus=4\n\n# too\n#SBATCH --nodes=1\n"
+    named = {left.text for left in import_pbs(f"{head}{body}").left if left.reason == WHY.OF_OTHERS}
+    other = {"$SLURM_SUBMIT_DIR"} if "SUBMIT" in body else set()
+    assert named == {"#SBATCH --nodes=1"} | other
+    alone = import_body("python t.py ${PBS_JOBID:-0}", ONE_GPU)
+    assert not alone.left
+    late = "#PBS -N a\n#PBS -q b\ncd $PBS_O_WORKDIR\ncat > b <<E\n#SBATCH -N 1\nE\npython t.py"
     assert not [left for left in import_pbs(late).left if left.reason == WHY.OF_OTHERS]
 
 

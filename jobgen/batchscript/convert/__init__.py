@@ -12,7 +12,7 @@ from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left, shorten
 from jobgen.batchscript.launchers import unwrap
-from jobgen.batchscript.lint import ABOUT_LAUNCH, check
+from jobgen.batchscript.lint import ABOUT_LAUNCH, TOLD, check
 from jobgen.batchscript.purposes import FORMS, PRINTS, WHY, reads_settings, trains
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import UsageError
@@ -42,6 +42,7 @@ def import_script(script: Script, folder: str = "") -> Imported:
     directives.settle(script, draft)
     _note_submission(script, draft)
     _note_variables(script, draft)
+    _note_words(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
     draft.put("name", draft.values.get("name") or _name_file(script))
@@ -69,11 +70,11 @@ def _note_submission(script: Script, draft: Draft) -> None:
     for line, text in readable.list_submissions(script):
         if (line in outside or FORMS["itself"].search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, WHY.OF_ITSELF)
-    own = {name for name, _, _ in script.variables()}
-    indices = "|".join(set(directives.ARRAYS.values()) - own) or "-"
+    unset = {"PBS_ARRAYID"} if script.value("-J") else {*directives.ARRAYS.values()}
+    indices = "|".join(unset - {name for name, _, _ in script.variables()}) or "-"
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
-    if index and not script.value(*directives.ARRAYS):
-        draft.lose(*index, WHY.OF_ARRAY)
+    if index and not script.value("--array", "-t"):
+        draft.lose(*index, WHY.OF_TORQUE if script.value("-J") else WHY.OF_ARRAY)
     nodes = straight.find_use(script, FORMS["of-nodes"].pattern)
     asked = map(script.resource, ("select", "nodes", "ncpus", "ngpus", "size", "procs", "mppwidth"))
     if nodes and not any((*asked, script.value("--nodes", "--ntasks"))):
@@ -88,6 +89,13 @@ def _note_variables(script: Script, draft: Draft) -> None:
     if submitted := straight.list_submitted(script):
         names = " ".join(f"${name}" for _, name, _ in submitted)
         draft.check(submitted[0][0], names, WHY.SUBMITTED)
+
+
+def _note_words(script: Script, draft: Draft) -> None:
+    """Name the words of the body that stay as they are, and that lint finds at fault."""
+    for fault in [fault for rule in TOLD for fault in rule.check(script)]:
+        if fault.line >= script.body_line:
+            draft.check(fault.line, script.lines[fault.line - 1], fault.message)
 
 
 def _make_name(path: str) -> str:

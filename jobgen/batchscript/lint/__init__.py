@@ -16,6 +16,7 @@ from jobgen.rendering import header
 
 RULES = list_rules(directives, launching, rendezvous, body)
 ABOUT_LAUNCH = {*FORMS["of-launch"].pattern.split("|")}
+TOLD = [rule for rule in RULES if FORMS["of-words"].fullmatch(rule.id)]  # by import, too
 # True of most scripts: they come after what is rarer, and dearer.
 _LATE = {"srun-cpus": 1, "srun-kill": 2}
 

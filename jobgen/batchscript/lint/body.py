@@ -250,6 +250,13 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
         yield mark(command.place, message, vars(WHY).get(name, ""))
 
 
+@rule("array-commas")
+def _find_commas(script: Script) -> Iterator[Fault]:
+    for _, word, raw in script.variables():
+        if FORMS["commas"].fullmatch(raw):
+            yield mark(word, "each word of this array but the last keeps its comma")
+
+
 def _is_odd(script: Script, command: Command) -> bool:
     """Whether something else stands in place of a command, as where A = 1 is to set a variable."""
     if unset := FORMS["unset"].fullmatch(" ".join(word.raw for word in command.all_words)):
