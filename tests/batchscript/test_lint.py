@@ -129,11 +129,6 @@ def test_its_successor_starts_everywhere() -> None:
         (f"{SRUN} {TORCHRUN} {C10D} --rdzv-endpoint=$HEAD:29400 a.py", "fixed-port"),
         (f"{SRUN} {TORCHRUN} {C10D} --rdzv_endpoint=localhost:$PORT a.py", "login-node-address"),
         ("export MASTER_ADDR=127.0.0.1", "login-node-address"),
-        *(
-            (f"{SRUN} bash -c '{TORCHRUN} {C10D} --rdzv_endpoint={own}:$P a.py'", ADDRESS)
-            for own in ("$HOSTNAME", "${HOSTNAME}", "$(hostname -s)", "`hostname`")
-        ),
-        (f'{SRUN} bash -c "{TORCHRUN} --node-rank=\\$R --master-addr=\\$HOSTNAME a.py"', ADDRESS),
         (f'{SRUN} bash -c "python a.py --rank $SLURM_PROCID"', "early-expansion"),
         (f"mpiexec -n 2 -ppn 1 {TORCHRUN} --node-rank=$PMI_RANK a.py", "early-expansion"),
         (f"export RANK=$SLURM_PROCID\n{SRUN} ./a.sh", "early-expansion"),
@@ -373,8 +368,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("hidden-exit", "python t.py &\npython u.py &\nsleep 3600", "--nodes=1"),
         ("hidden-exit", "python t.py\necho end\nexit $?", "--nodes=1"),
         ("hidden-exit", "python t.py\necho $A\n\n# u\nif [ $? = 0 ]; then u; fi", "--nodes=1"),
-        ("few-gpus", "CUDA_VISIBLE_DEVICES=1 python t.py", "--nodes=1 --gres=gpu:1"),
-        ("few-gpus", "CUDA_VISIBLE_DEVICES=$A a\nCUDA_VISIBLE_DEVICES='7' b", "-N1 --gres=gpu:1"),
         ("dead-directive", "true", "--nodes=1\n#SBTACH --time=1:00"),
         ("no-command", "PBS -l ncpus=1\npython t.py", "--nodes=1"),
         ("no-command", "N = 1\npython t.py $N", "--nodes=1"),
@@ -451,8 +444,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
             "--nodes=1",
         ),
         ("script-folder", "cd ${0%/*}\npython t.py", "--nodes=1"),
-        ("starts-nothing", "C='srun python t.py'\necho $C", "--nodes=1"),
-        ("starts-nothing", 'C=(python -m t)\nC+=("$@")\necho "${C[@]}"', "--nodes=1"),
         (
             "first-node-only",
             "mpirun -hostfile $PBS_NODEFILE -np 4 python t",
@@ -502,6 +493,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("placeholder", 'python t.py --data "/path/to/data"', "--nodes=1"),
         ("placeholder", "module load {MODULE_NAME}", "--nodes=1"),
         ("placeholder", "true", "--output=/absolute/path/to/a.log"),
+        ("no-hook", "export A=1\nmodules=a\npyenv activate b\npython t.py", "--nodes=1"),
+        ("no-command", "id=1\n$(sbatch a.sh)\npython t.py", "--nodes=1"),
         ("array-commas", "A=(\n  1e-3,\n  1e-4\n)\npython t.py ${A[0]}", "--nodes=1"),
         ("endless-wait", "until [ -f a ]; do\n  sleep 10\ndone\npython t.py", "--nodes=1"),
         ("endless-wait", "while ! curl -s m\ndo echo; sleep 1; done\npython t.py", "--nodes=1"),
@@ -560,6 +553,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("vllm serve m &\ncurl m\npython t.py", "--nodes=1"),
         ("until [ -f a ]; do sleep 1; ((n++ < 9)) || exit 1; done\npython t.py", "--nodes=1"),
         ("until [ -f a ] || [ $SECONDS -gt 9 ]; do sleep 1; done\npython t.py", "--nodes=1"),
+        (". ~/.bashrc\nconda activate b\npython t.py", "--nodes=1"),
+        ("module load a\nconda activate b\npython t.py", "--nodes=1"),
         ("while kill -0 $!; do sleep 1; done\npython t.py", "--nodes=1"),
         ("A=('a, b' \"c, d\") B=({1,2} 3)\npython t.py '{A_B}' ${A_B} a/path/to/b", "--nodes=1"),
         ("echo usage: a.sh /path/to/data\npython t.py # /path/to/it", "--nodes=1"),
@@ -580,8 +575,6 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("python train.py || exit\npython eval.py", "--nodes=1"),
         ("python t.py &\np=$!\nwait $p || exit\npython u.py", "--nodes=1"),
         ("set -e\npython t.py 1\npython t.py 1", "--nodes=1"),
-        ("export CUDA_VISIBLE_DEVICES=0,1\npython t.py", "--nodes=1 --gres=gpu:2"),
-        ("for i in 0; do CUDA_VISIBLE_DEVICES=$i python t.py; done", "--nodes=1 --gres=gpu:2"),
         ("jupyter lab &\nsleep infinity\nrm a", "--nodes=1"),
         ("python t.py\n#SBATCH WARNING: 2 were found", "--nodes=1"),
         ("#xSBATCH --mem=1G\n#BATCH -n 1\npython t.py", "--nodes=1"),
@@ -634,7 +627,6 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
         ("set -e\nray start --head &\nray status\npython t.py\nwait $!\nwait", "--nodes=1"),
         ("srun python t.py", "--nodes=2 --time=10"),
         ("srun python t.py", "--nodes=2 --time=0-00:10"),
-        ("export CUDA_VISIBLE_DEVICES=0\nsrun python t.py", "--nodes=1 --gres=gpu:4"),
         ("./a.sh python t.py", "--nodes=2"),
         (
             "if a; then deepspeed --launcher slurm --hostfile h t.py; else deepspeed t.py; fi",
@@ -731,6 +723,10 @@ def test_a_fix_fits_its_place() -> None:
     cut = check(make_script("python t.py \\ \n  --lr 1", "#SBATCH --nodes=1"))
     (fix,) = (item.fix for item in cut if item.rule.id == "no-command")  # one cause, told once
     assert "backslash" in fix
+    cut = check(make_script("python t.py \\\n  # --n 2 \\\n  --lr 1", "#SBATCH --nodes=1"))
+    assert [item.fix[:20] for item in cut if item.rule.id == "no-command"] == [
+        "take the comment out"
+    ]
     body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
     for text in (body, "(\n  python t.py\n) &\nwait"):
         (found,) = check(make_script(text, "#SBATCH --nodes=1"))
@@ -870,11 +866,6 @@ def test_a_plain_program_on_nodes_that_are_asked_for_in_totals_is_found() -> Non
     assert "first-node-only" in rules
 
 
-def test_a_plain_program_has_an_exit_code_too() -> None:
-    text = "#!/bin/bash\n#SBATCH -N1\npython t.py\necho done\n"
-    assert [item.rule.id for item in check(Script("a.sh", text))] == ["hidden-exit"]
-
-
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -994,26 +985,6 @@ def test_a_job_in_a_here_document_has_its_faults_at_their_lines(limit: str) -> N
     assert found == [(6, "hidden-exit"), (6, "early-expansion"), (6, "srun-kill")]
 
 
-@pytest.mark.parametrize(
-    ("directive", "found"),
-    [
-        ("#SBATCH --mem=32", True),
-        ("#SBATCH --mem 128", True),
-        ("#SBATCH --mem-per-cpu=4", True),
-        ("#SBATCH --mem=0", False),
-        ("#SBATCH --mem=32G", False),
-        ("#SBATCH --mem=512", False),
-        ("#SBATCH --mem-per-cpu=100", False),
-        ("#PBS -l select=1:ncpus=4:mem=16", True),
-        ("#PBS -l mem=16", True),
-        ("#PBS -l select=1:mem=16gb:ncpus=4", False),
-    ],
-)
-def test_memory_is_not_meant_in_megabytes_or_bytes(directive: str, *, found: bool) -> None:
-    findings = check(Script("a", f"#!/bin/bash\n{directive}\ntrue\n"))
-    assert [item.rule.id for item in findings] == ["little-memory"] * found
-
-
 def test_a_script_without_directives_may_be_what_each_node_runs() -> None:
     body = "torchrun --nnodes=$N --node-rank=$1 --master-addr=127.0.0.1 --master-port=$P t.py\n"
     for asked, found in (("#SBATCH --nodes=2", ["first-node-only", ADDRESS]), ("# of a node", [])):
@@ -1054,5 +1025,5 @@ def test_a_misnamed_variable_is_named_once() -> None:
 
 
 def test_no_shell_reads_a_script_of_python() -> None:
-    text = "#!/usr/bin/python\n#PBS -l mem=64\nos.system('python train.py')\nquery = 1\n"
-    assert [one.rule.id for one in check(Script("job.pbs", text))] == ["little-memory"]
+    text = "#!/usr/bin/python\n#PBS -A <project>\nos.system('python train.py')\nquery = 1\n"
+    assert [one.rule.id for one in check(Script("job.pbs", text))] == ["placeholder"]

@@ -45,7 +45,9 @@ def import_script(script: Script, folder: str = "") -> Imported:
     _note_words(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
-    draft.put("name", draft.values.get("name") or _name_file(script))
+    reads = FORMS["reads-name"].search(script.text)  # and so the ending of the file, too
+    file = script.path if reads else os.path.splitext(script.path)[0]
+    draft.put("name", draft.values.get("name") or _make_name(file))
     body, comments = "", []
     try:
         draft = write_clean(script, draft)
@@ -56,12 +58,6 @@ def import_script(script: Script, folder: str = "") -> Imported:
     draft.left.sort(key=lambda left: left.line)
     text = draft.yaml(os.path.basename(script.path), comments=comments)
     return Imported(text, tuple(draft.left), body, draft.values.get("run.body", ""))
-
-
-def _name_file(script: Script) -> str:
-    """Name a job as the schedulers do: by its file, whose ending matters where that is read."""
-    reads = FORMS["reads-name"].search(script.text)
-    return _make_name(script.path if reads else os.path.splitext(script.path)[0])
 
 
 def _note_submission(script: Script, draft: Draft) -> None:
@@ -131,9 +127,6 @@ def _note_losses(script: Script, draft: Draft) -> None:
     for name in sorted(_list_outside(script)):
         if use := straight.find_use(script, name):
             draft.check(*use, WHY.FROM_OUTSIDE)
-    for item in script.read_directives:
-        if re.match("--container-(workdir|image) .*[^./]", f"{item.option} {item.value}"):
-            draft.check(item.line, item.text, "the file of the body is looked for there")
     outside = straight.list_lines_outside(script)
     for command in script.commands:
         match = FORMS["itself"].search(command.active)

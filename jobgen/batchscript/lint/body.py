@@ -11,7 +11,7 @@ from jobgen import process
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, WHY, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import SHELLS, find_syntax_fault
@@ -38,11 +38,10 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
                 return
 
 
-@rule("script-folder")
-def _find_script_folder(script: Script) -> Iterator[Fault]:
-    if script.read_directives and not FORMS["submitted"].search(script.text):
-        message = "the job's script is a copy in the scheduler's folder, and not in this one"
-        yield from [*find_text(script, "own-folder", message)][:1]
+SCRIPT_FOLDER = find_form(
+    "script-folder", "the job's script is a copy in the scheduler's folder, and not in this one"
+)
+NO_HOOK = find_form("no-hook", "nothing above makes this work in a batch shell")
 
 
 @rule("host-addresses")
@@ -247,7 +246,8 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
     for command in [] if cut else odd[:1]:
         name = command.texts[0]
         message = f"'{name}' stands in place of a command"
-        yield mark(command.place, message, vars(WHY).get(name, ""))
+        above = FORMS["commented"].search("\n".join(script.lines[: command.line - 1]))
+        yield mark(command.place, message, vars(WHY).get("commented" if above else name, ""))
 
 
 @rule("array-commas")
@@ -272,12 +272,6 @@ def _find_pbsdsh(script: Script) -> Iterator[Fault]:
         if started.name not in SHELLS and command.end not in ("&&", "||") and _matters(started):
             of = [x.word for x in started.launchers if x.name == "pbsdsh"]
             yield from (mark(word, "pbsdsh ends with 0 even if its tasks fail") for word in of)
-
-
-@rule("starts-nothing")
-def _check_starts(script: Script) -> Iterator[Fault]:
-    if script.read_directives and not any(_matters(launch.started) for launch in script.launches):
-        yield from [*find_text(script, "run", "nothing runs what is kept here")][-1:]
 
 
 @rule("shellcheck")

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -44,9 +44,8 @@ def _check_shebang(script: Script) -> Iterator[Fault]:
         yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
 
 
-@rule("secret")
-def _find_secrets(script: Script) -> Iterator[Fault]:
-    return find_text(script, "secret", "it looks like a password or key, for all who read the file")
+SECRET = find_form("secret", "it looks like a password or key, for all who read the file")
+LINE_ENDS = find_form("crlf", "the line ends are those of Windows, CR and LF")
 
 
 @rule("directive-variable")
@@ -105,14 +104,6 @@ def _find_dead(script: Script) -> Iterator[Fault]:
         yield Fault(number, 1, f"'{text}' is a comment{'' if script.directives else none}")
 
 
-@rule("little-memory")
-def _find_little_memory(script: Script) -> Iterator[Fault]:
-    for item in script.read_directives:
-        if FORMS["little"].fullmatch(f"{item.option} {item.value}"):
-            unit = "bytes" if script.can.chunks else "megabytes"
-            yield mark(item, f"{item.option} {item.value} is in {unit}, too few for torch")
-
-
 @rule("output-folder")
 def _check_output_folder(script: Script) -> Iterator[Fault]:
     if script.value("--chdir", "-d"):
@@ -152,12 +143,6 @@ def _makes(script: Script, folder: str) -> bool:
         return False
     made = [text for item in script.expanded if item.name == "mkdir" for text in item.texts]
     return any(f"/{text}".rstrip("/").endswith(f"/{folder}") for text in made)
-
-
-@rule("crlf")
-def _check_line_ends(script: Script) -> Iterator[Fault]:
-    ends = f"{format_count(script.text.count(chr(13)), 'line end')} as on Windows, in CR and LF"
-    yield from [*find_text(script, "crlf", ends)][:1]
 
 
 @rule("site-limit")

@@ -59,29 +59,19 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
     for word in _list_set(script, "address-name") + asked:
-        late = _join_late(script) if word in asked else ""
-        if message := _judge_address(script, word, late):
+        if message := _judge_address(script, word):
             yield mark(word, message)
 
 
-def _judge_address(script: Script, word: Word, late: str) -> str:
-    """Say why others do not find the first node at an address, of which nodes expand `late`."""
-    loopback, own = FORMS["loopback"].fullmatch(word.text), FORMS["own-name"].match(word.raw)
+def _judge_address(script: Script, word: Word) -> str:
+    """Say why others do not find the first node at an address."""
+    loopback = FORMS["loopback"].fullmatch(word.text)
     host = script.nodes and FORMS["host"].fullmatch(word.text)
     if loopback:
         return f"{loopback[1]} is each node's name for itself alone"
-    if own and own[1] in late:
-        return f"{own[1]} is the name of each node, which then waits at its own"
     if host and script.value("--nodelist") is None:
         return f"{host[1]} is the same for every job, whose nodes may be others"
     return ""
-
-
-def _join_late(script: Script) -> str:
-    """What the shells on the nodes expand, behind launchers."""
-    launched = [command for command in script.expanded if unwrap(command.words).launchers]
-    words = [word for command in launched for word in command.words]
-    return "".join(part.text for word in words for part in word.segments if not part.live)
 
 
 @rule("step-takes-all")

@@ -69,6 +69,11 @@ def rule(id: str) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
     return partial(Rule, id, title, why, " | ".join(fix), reference)
 
 
+def find_form(id: str, message: str) -> Rule:
+    """Make a rule of a form of text that has its name."""
+    return rule(id)(lambda script: find_text(script, id, message))
+
+
 def list_rules(*modules: ModuleType) -> tuple[Rule, ...]:
     """Return the rules of these modules, in the order in which they stand there."""
     values = (value for module in modules for value in vars(module).values())
