@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from jobgen.programs.source import Source
-from jobgen.programs.text import UNKNOWN, Call, read_form, spell_form
+from jobgen.programs.text import UNKNOWN, Call, read_form
 from jobgen.records import NamedTuple
 from jobgen.spec.spelling import find_near
 
@@ -36,8 +36,6 @@ def read_arguments(source: Source, tasks: Sequence[Sequence[str]], *, given: boo
     It tells no faults of a parser that is not wholly in the text: of several parsers or commands,
     of a library's, of options with computed names.
     """
-    if source.find("hydra"):
-        return _read_by_hydra(source, tasks)
     seen = [one for one in source.find("option") if len(one.words) == len(one.node.args) > 0]
     if not (source.find("parses") and seen):
         return Read()
@@ -66,15 +64,6 @@ def _share_values(tasks: Sequence[Mapping[str, object]]) -> dict[str, object]:
         for name, value in first.items()
         if all(name in one and one[name] == value for one in others)
     }
-
-
-def _read_by_hydra(source: Source, tasks: Sequence[Sequence[str]]) -> Read:
-    """Return an option that Hydra does not have; it takes key=value."""
-    text = "\n".join(word for task in tasks for word in task)
-    option = re.search(rf"(?m)^(?!{spell_form('of-hydra')})--(\w[^=\n]*)", text)
-    if source.find("parses") or not option:
-        return Read()
-    return Read(faults={f"Hydra knows no --{option[1]}": f"write args: [{option[1]}=...]"})
 
 
 class _Mirror(argparse.ArgumentParser):
@@ -130,18 +119,12 @@ class _Mirror(argparse.ArgumentParser):
         return {name: one for name, one in values.items() if one is not UNKNOWN}
 
     def _refuse_lacking(self, names: Sequence[str]) -> None:
-        """Keep that options are lacking: of the job, or of a launcher, which gives variables."""
-        own = [name for name in names if not read_form("of-launcher").search(name)]
-        words = [re.sub(".*--", "", name) for name in own or names]
-        if not own:
-            variables = (word.upper().replace("-", "_") for word in words)
-            defaults = ", ".join(f'default=int(os.environ["{name}"])' for name in variables)
-            hint = f"leave required out, and write {defaults}"
-        elif any(word[0] == "-" for word in words):  # as -d has no long name
-            hint = f"write args: [{', '.join(own)}, ...]"
-        else:
-            hint = f"write {', '.join(f'{word}: VALUE' for word in words)} in run.args"
-        self.faults[f"the following arguments are required: {', '.join(own or names)}"] = hint
+        """Keep that options are lacking, with what to write for them."""
+        words = [re.sub(".*--", "", name) for name in names]
+        hint = f"write {', '.join(f'{word}: VALUE' for word in words)} in run.args"
+        if any(word[0] == "-" for word in words):  # as -d has no long name
+            hint = f"write args: [{', '.join(names)}, ...]"
+        self.faults[f"the following arguments are required: {', '.join(names)}"] = hint
 
     def _refuse(
         self, words: Sequence[str], rest: Sequence[str], values: Mapping[str, object]

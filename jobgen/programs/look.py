@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 
 from jobgen.programs.case import PYTHON, Case
 from jobgen.programs.finds import FINDS, PLACES
@@ -45,6 +47,17 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
 
 
+# What a rule matches by a key of its own: the words of a place, those that the job gives, ...
+_MATCHED: dict[str, Callable[[Case, Call], str]] = {
+    "where": lambda _, at: at.text,
+    "unless": lambda _, at: at.text,
+    "within": lambda _, at: "\n".join(map(ast.unparse, at.place.within)),
+    "words": lambda case, _: "\n".join(case.words),
+    "lacks": lambda case, _: case.source.project.code,
+}
+_DENIED = {"unless", "lacks"}  # and must not match
+
+
 class _Look:
     """One look into a program, for the job that starts it."""
 
@@ -77,34 +90,40 @@ class _Look:
         if not match:
             return []
         line = ast.Pass(lineno=source.project.entry.code.count("\n", 0, match.start()) + 1)
-        return [source.project.entry.whole._replace(node=line, about=match.groupdict())]
+        place = source.project.entry.whole._replace(node=line, about=match.groupdict())
+        return [*filter(None, [self._fit(rule, place)])]
 
     def _find_calls(self, rule: dict[str, str]) -> list[Call]:
-        where, unless = self._fill(rule.get("where", "")), rule.get("unless", "(?!)")
-        calls, places = self.case.source.find(rule["calls"]), list[Call]()
-        for call in calls:
-            text = call.text if {"where", "unless"} & rule.keys() else ""
-            match = re.search(where, text)
-            if match and not re.search(unless, text):
-                places.append(call._replace(about={**call.about, **match.groupdict()}))
+        calls = self.case.source.find(rule["calls"])
+        named = map(_name_option, calls) if rule["calls"] == "option" else calls
+        places = [place for call in named if (place := self._fit(rule, call))]
         return [] if "every" in rule and len(places) < len(calls) else places
 
-    def _fill(self, form: str) -> str:
-        """Return a regular expression with what the job has, and forms of `forms.txt`, in it."""
-        return re.sub("<<(below )?(.+?)>>", self._give, form)
+    def _fit(self, rule: dict[str, str], at: Call) -> Call | None:
+        """Return a place with the groups of what it matches of a rule; None where it does not."""
+        for key, read in _MATCHED.items():
+            if key in rule:
+                match = re.search(self._fill(rule[key], at), read(self.case, at))
+                if (match is None) != (key in _DENIED):
+                    return None
+                at = at._replace(about={**at.about, **(match.groupdict() if match else {})})
+        return at
 
-    def _give(self, word: re.Match[str]) -> str:
+    def _fill(self, form: str, at: Call | None = None) -> str:
+        """Return a regular expression with what the job has, and forms of `forms.txt`, in it."""
+        return re.sub("<<(below )?(.+?)>>", partial(self._give, at), form)
+
+    def _give(self, at: Call | None, word: re.Match[str]) -> str:
         if word[1]:
             return "|".join(map(str, range(self.case.values[word[2]]))) or "(?!)"
+        if at and word[2] in at.about:
+            return re.escape(at.about[word[2]] or "")
         values = self.case.values
         return str(values[word[2]]) if word[2] in values else spell_form(word[2])
 
     def _say(self, name: str, at: Call) -> None:
         """Keep a remark on a place, unless a comment there silences it."""
         module, about = at.module, {"call": at.short, "module": at.name}
-        if at.short == "add_argument":
-            about["option"] = str(at.words[-1])
-            about["name"] = about["option"].lstrip("-")
         sure = all(self.case.source.values.decide(test, module) for test in at.place.tests)
         remark = make_remark(
             name, module.path, at.line, certain=sure, **{**self.case.values, **about, **at.about}
@@ -113,3 +132,10 @@ class _Look:
             self.remarks.setdefault(remark.message, []).append(remark)
             self.case.answers |= {name: True, remark.rule: True}
             self.case.answers["sound"] &= remark.rule not in _IDLE
+
+
+def _name_option(call: Call) -> Call:
+    """Return a call that adds an option, with its names for the words of a remark."""
+    option = str(["", *call.words][-1])
+    name = option.lstrip("-")
+    return call._replace(about={"option": option, "name": name, "dest": name.replace("-", "_")})

@@ -39,6 +39,7 @@ class Surroundings(NamedTuple):
     scope: Scope | None = None  # the function or class around it
     tests: tuple[ast.expr, ...] = ()  # that hold here
     tried: bool = False  # whether a `try` stands around it
+    within: tuple[ast.expr, ...] = ()  # what each `with` around it enters
 
     def under(self, test: ast.expr) -> Surroundings:
         """The same place where a further test holds."""
@@ -176,7 +177,8 @@ class Module:
 
     def _read_block(self, node: Any, place: Surroundings) -> Surroundings:
         self._walk([getattr(node, name, None) for name in _HEADS], place)
-        self._read(node.body, place)
+        entered = (one.context_expr for one in getattr(node, "items", ()))
+        self._read(node.body, place._replace(within=(*place.within, *entered)))
         self._read(getattr(node, "orelse", ()), place)
         return place
 

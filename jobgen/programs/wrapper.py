@@ -118,15 +118,11 @@ def check_wrapper(path: str, size: JobSize) -> list[Remark]:
 
 
 def _find_unread(path: str, wrapper: Script, size: JobSize) -> Iterator[Remark]:
-    """Yield that a script does not read its arguments, or takes them for others."""
+    """Yield that a script does not read its arguments."""
     started = [one.place.line for one in wrapper.launches if one.started.program]
     given = [*(size.arguments or ()), *size.swept[0]]
-    if not (started and given):
-        return
-    if not read_form("reads-words").search(wrapper.text):
+    if started and given and not read_form("reads-words").search(wrapper.text):
         yield make_remark("unread-argument.script", path, started[-1], count=len(given))
-    elif given[0].startswith("--") and not read_form("reads-all").search(wrapper.text):
-        yield make_remark("unread-argument.positions", path, started[-1], option=given[0])
 
 
 def _check_python(

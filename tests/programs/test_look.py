@@ -591,9 +591,6 @@ def test_tasks_that_save_to_one_place(save: str, array: str, rules: list[str]) -
     assert [one.split(":")[0] for one in spoken(text, more=array)] == rules
 
 
-PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
-
-
 @pytest.mark.parametrize(
     ("text", "args", "more", "said"),
     [
@@ -691,8 +688,6 @@ PRINTS = "try:\n    main()\nexcept Exception as error:\n    print(error)\n"
             "",
             "",
         ),
-        (OWN + PRINTS, "", "", "swallowed: a failure is only printed"),
-        (f"{OWN}{PRINTS}    raise\n", "", "", ""),
         (
             f"{OWN}model(x).sum().backward()\n",
             "",
