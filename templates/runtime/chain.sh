@@ -61,8 +61,10 @@ settle_chain() {    # sets word and status, where the chain has a say
             lost_nodes+=${lost_nodes:+,}${NODES[index]}
         fi
     done
-    if [[ -n $lost_nodes ]]; then echo "$lost_nodes" >"$attempt_dir/lost"; fi
-    if [[ $stop == SIG* ]] && ((now < run_end)); then
+    if [[ -n $lost_nodes ]] && ! echo "$lost_nodes" >"$attempt_dir/lost"; then
+        against="nothing can be written to $run_dir any more" lost_nodes=''    # nor by them
+        reason=": $against"
+    elif [[ $stop == SIG* ]] && ((now < run_end)); then
         against="it was cancelled"
     elif [[ $preempted == requeue && -z $stop$lost_nodes ]]; then
         goes_on="another job has preempted this one" spared=yes
