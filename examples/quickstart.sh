@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest c9e182f9d5d1 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 61d7192b92d4 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -81,9 +81,9 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
 }
 start_agent() {    # in a process that the agent takes over
     if has container; then enter_container; fi
-    set +eu    # the scripts of modules and environments are not written for strict mode
+    set +u    # the scripts of modules and environments use variables that are not set
     environment
-    set -eu
+    set -u
     agent
 }
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status

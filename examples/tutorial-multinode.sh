@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest f8a9bb6bf402 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 5a09cdbbd654 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -85,9 +85,9 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
 }
 start_agent() {    # in a process that the agent takes over
     if has container; then enter_container; fi
-    set +eu    # the scripts of modules and environments are not written for strict mode
+    set +u    # the scripts of modules and environments use variables that are not set
     environment
-    set -eu
+    set -u
     agent
 }
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status

@@ -18,7 +18,7 @@ run_body() {
     export JOBGEN_NODE=$node
     trap - HUP USR1 USR2 CONT TERM INT
     exec >>"$run_dir/logs/$node/rank-0.out" 2>>"$run_dir/logs/$node/rank-0.err" </dev/null
-    set +eu
+    set +u
     environment
     program
 }

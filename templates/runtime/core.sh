@@ -29,9 +29,9 @@ run_agent() {    # a node's part; nothing is taken over from around the job; set
 }
 start_agent() {    # in a process that the agent takes over
     if has container; then enter_container; fi
-    set +eu    # the scripts of modules and environments are not written for strict mode
+    set +u    # the scripts of modules and environments use variables that are not set
     environment
-    set -eu
+    set -u
     agent
 }
 run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status

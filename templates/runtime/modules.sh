@@ -1,7 +1,7 @@
 find_modules() {    # a shell that is not a login shell may lack the command
     local file lib=/usr/share
     for file in /etc/profile.d/{z00_lmod,lmod,modules}.sh $lib/{lmod/lmod,modules}/init/bash; do
-        type module >/dev/null 2>&1 || [[ ! -r $file ]] || . "$file"
+        type module >/dev/null 2>&1 || [[ ! -r $file ]] || . "$file" || :
     done
     type module >/dev/null 2>&1 || die "there is no module command on $node"
 }

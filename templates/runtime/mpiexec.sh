@@ -17,8 +17,8 @@ find_rank() {    # sets rank, local_rank and node_rank
 bring_launcher() {    # bring_launcher COMMAND: the environment may bring it, or its modules
     node=${NODES[0]} node_rank=0 local_rank=1 tmp_dir=$attempt_dir
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_NODE=$node
-    set +eu
+    set +u
     environment
-    set -eu
+    set -u
     command -v "$1" >/dev/null || die "there is no $1 on $node"
 }

@@ -210,3 +210,17 @@ def test_a_setup_that_fails_names_its_own_line(tmp_path: Path) -> None:
         ["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "jobgen: the setup ended at: load a b\n" in said.stdout
+
+
+def test_a_command_that_a_colleague_adds_to_the_environment_ends_the_job_if_it_fails(
+    tmp_path: Path,
+) -> None:
+    job = {"name": "a", "resources": {}, "environment": {"variables": {"A": "b"}}}
+    script = render(plan_of({**job, "run": {"command": "true"}}, scheduler="local"))
+    edited = script.replace("export A=b\n", "no_such_command\n    export A=b\n")
+    (tmp_path / "job.sh").write_text(edited)
+    said = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 127
+    assert "no_such_command: command not found" in said.stdout
