@@ -11,12 +11,9 @@ from jobgen.diagnose.explaining import Explained
 from jobgen.diagnose.odd import find_accused, find_odd
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import MOST_WORDS, keep, read_words
-from jobgen.plan.program import find_module
 
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
-_NO_MODULE = re.compile(r"No module named '?([^\W\d]\w*)(?![\w.])")
-_PLAIN = re.compile(r"[\w.-]+")  # that needs no quotes in YAML, and is none of `format`
 _COMPARES = read_words("compares", re.IGNORECASE)
 
 
@@ -33,8 +30,6 @@ def name_alike(about: Diagnosis, alike: list[Explained], processes: Processes) -
     if len(nodes) > 1 and not began:
         title = re.sub(rf" on {re.escape(first.node)}\b", "", title)
     unheard = _tell_ranks(evidence, ranks) if ranks else _tell_nodes(evidence, nodes)
-    if unheard or len(ranks) == evidence.world:
-        about = about._replace(remedy=_advise_path(evidence, title) or about.remedy)
     return about._replace(
         title=f"{title}{unheard}",
         nodes=tuple(node for node in evidence.nodes if node in nodes),
@@ -50,15 +45,6 @@ def _list_ended(alike: list[Explained], evidence: Evidence) -> list[Failure]:
     if len(alike) > 1 and ended[0].exit_code in _OF_TIMERS:  # those of others were about to
         ended += evidence.stopped
     return ended
-
-
-def _advise_path(evidence: Evidence, words: str) -> str:
-    """What to do where a module that all miss is in one folder of the project; else nothing."""
-    for name in _NO_MODULE.findall(words)[:1]:
-        folder, _ = find_module(name, evidence.job.folder)
-        if _PLAIN.fullmatch(folder):
-            return f"set PYTHONPATH: {folder} in environment.variables, as {name} is in {folder}/"
-    return ""
 
 
 def _list_besides(own: list[Explained], key: str, *, ranks: set[int]) -> Iterator[str]:

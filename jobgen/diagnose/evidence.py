@@ -113,22 +113,11 @@ class Evidence:
         return max(planned, len(self.ranks))
 
     def find_role(self) -> tuple[str, str]:
-        """The role that the script has named as the first to fail, and its words; or nothing.
-
-        Where its output is lost, as in a copy, that is the only one that has failed by its record.
-        """
+        """The role that the script has named as the first to fail, and its words; or nothing."""
         for line in reversed(self.output):
             if match := _FAILED_ROLE.match(line.text):
                 return match[2], match[1]
-        return ("", "") if self.output else self._find_failed_role()
-
-    def _find_failed_role(self) -> tuple[str, str]:
-        """The only role that has failed by its record, and words for it; or nothing."""
-        ended = {name: run_folder.read_traces(role) for name, role in self.job.roles.items()}
-        failed = [name for name, left in ended.items() if left.word == "failed"]
-        if len(failed) != 1:
-            return "", ""
-        return failed[0], f"role {failed[0]} with exit code {ended[failed[0]].code}"
+        return "", ""
 
     @cached_property
     def output(self) -> list[Line]:

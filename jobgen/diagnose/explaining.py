@@ -49,8 +49,7 @@ _HELPER = read_words("helper", re.IGNORECASE)
 _SIGNALS = {
     name: -one for one in signal.Signals for name in (str(-one), one.name, signal.strsignal(one))
 }
-# What a program lacks where its setup did, and how that shows.
-_OF_PACKAGES = ("import", "command-missing", "driver-mismatch", "compiler")
+# How it shows that a setup lacks something.
 _OF_SETUP = re.compile(
     "|".join(one.says for one in CAUSES if one.id in ("module-missing", "environment-missing"))
 )
@@ -149,7 +148,7 @@ def explain_failure(failure: Failure, innocent: Innocent) -> Explained:
         return _explain_node(failure)
     signalled = _read_signal(failure.lines) if (failure.exit_code or 0) > 0 else 0
     if not signalled:
-        return _find_lack(_explain_process(failure, innocent))
+        return _explain_process(failure, innocent)
     explained = _explain_process(failure._replace(exit_code=signalled), innocent)
     return explained._replace(words=f"of a process that it had started: {explained.title}")
 
@@ -158,16 +157,6 @@ def _read_signal(lines: Sequence[Line]) -> int:
     """The signal, as a negative code, that ended a process which this one had started; else 0."""
     ends = [end[1].strip() for line in lines if (end := OF_STARTED.search(line.text))]
     return _SIGNALS.get("".join(ends[:1]), 0)
-
-
-def _find_lack(explained: Explained) -> Explained:
-    """The same by what its setup lacked, where the program then found a part of it missing."""
-    lacks = find_cause(keep(explained.failure.lines, _OF_SETUP.search), "rank")
-    if lacks is None or explained.cause.id not in _OF_PACKAGES:
-        return explained
-    words = _add_reason(explained.title, lacks.line.text, link="after")
-    tail = (lacks.line, *explained.tail)
-    return explained._replace(cause=lacks.cause, line=lacks.line, words=words, tail=tail)
 
 
 def _explain_process(failure: Failure, innocent: Innocent) -> Explained:

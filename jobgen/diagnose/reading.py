@@ -108,10 +108,6 @@ def _list_tracebacks(value: object) -> Iterator[str]:
     if isinstance(value, str) and _TRACEBACK in value:
         yield _TRACEBACK
         yield from value.partition(_TRACEBACK)[2].splitlines()[1:]
-    for raised in value if isinstance(value, list) else ():  # by its type and value, as structlog
-        if isinstance(raised, dict) and "exc_type" in raised:
-            yield _TRACEBACK
-            yield f"{raised['exc_type']}: {raised.get('exc_value', '')}"
 
 
 def keep(lines: Iterable[Line], test: Callable[[str], object]) -> list[Line]:

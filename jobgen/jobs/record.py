@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -181,25 +180,14 @@ def read_record(path: str | Path) -> JobRecord:
         if path != f"{job.run_folder}/{RECORD}":
             where = path.split(os.sep)
             job = replace(job, folder=os.sep.join(where[:-4]))
-            if where[-4:] != [RUNS, job.name, folder_name(job.id), RECORD]:
-                _refuse_place(job, os.path.dirname(path))
+            place = [RUNS, job.name, folder_name(job.id)]
+            if where[-4:-1] != place:
+                raise ValueError(f"it is of {'/'.join(place)}, and read only there")
         return job
     except OSError as error:
         raise UsageError(f"{os.path.relpath(path)}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # JSON's and Unicode's are ValueErrors too
         raise UsageError(f"{os.path.relpath(path)}: not the record of a job: {error}") from None
-
-
-def _refuse_place(job: JobRecord, folder: str) -> None:
-    """Raise for a record that lies elsewhere than in the run folder of its job's name and ID."""
-    name = folder_name(job.id)
-    if folder.split(os.sep)[-3:-2] == [RUNS]:
-        raise ValueError(f"it is of {job.name}/{name}")
-    own, copy = f"{RUNS}/{job.name}", shlex.quote(os.path.relpath(folder))
-    source, target = (f"{copy}{{,_*}}", f"{own}/") if job.tasks else (copy, f"{own}/{name}")
-    command = f"`mkdir -p {own} && cp -a {source} {target}`"
-    where = "a run folder is read only as runs/NAME/ID"
-    raise UsageError(f"{copy}: {where}; type {command}, and give {own}/{name}")
 
 
 def find_same(job: JobRecord) -> list[JobRecord]:

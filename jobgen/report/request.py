@@ -20,14 +20,13 @@ from jobgen.rendering import header
 from jobgen.rendering.header import Header
 from jobgen.report.facts import Attempt, Charged, Place
 from jobgen.spec.load import load
-from jobgen.spec.secrets import mask_override, mask_words
+from jobgen.spec.secrets import mask_override
 
 _PATHS = {"out"}  # settings of the trainer in which all runs differ
-_REQUESTED = ("groups", "fewest_nodes", "tasks", "together", "walltime", "roles")
 
 
 class Asked(NamedTuple):
-    """What the script and the spec tell; `problem` is why that is not all, or not sure."""
+    """What the script and the spec tell; `problem` is why that is not all."""
 
     overrides: dict[str, str]  # by their paths
     site: str | None = None
@@ -58,35 +57,14 @@ def _add_plan(asked: Asked, about: Header, *, path: str) -> Asked:
         first = str(error).splitlines()[0]
         problem = f"the request is not known: job.yaml cannot be resolved: {first}"
         return asked._replace(problem=problem)
-    changed = "job.yaml has changed since submission; the request may differ"
-    same = plan.provenance.digest == about.digest or _asks_the_same(plan, about)
-    return asked._replace(
-        site=about.site or plan.site.title,
-        plan=plan,
-        metrics=loaded.spec.report.metrics or "",
-        problem="" if same else changed,
-    )
+    metrics = loaded.spec.report.metrics or ""
+    return asked._replace(site=about.site or plan.site.title, plan=plan, metrics=metrics)
 
 
-def _asks_the_same(plan: Plan, about: Header) -> bool:
-    """Whether a spec with another digest, as of one without what it extended, asks for the same."""
-    own = header.describe_plan(plan)
-    return all(getattr(own, name) == getattr(about, name) for name in _REQUESTED)
-
-
-def read_task(job: JobRecord, plan: Plan | None, script: str) -> dict[str, str]:
-    """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job.
-
-    Without a plan, as of a job of plain sbatch or qsub, they are those that `status` shows.
-    """
-    if not job.array:
-        return {}
+def read_task(job: JobRecord, script: str) -> dict[str, str]:
+    """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job."""
     index = job.run_dir.name.rpartition("_")[2]
-    if plan and plan.array.tasks:
-        task = plan.array.tasks[int(index)]
-        variables = (f"{name}={value}" for name, value in task.variables.items())
-        return _name_values(mask_words((*task.arguments, *variables)))
-    given = read_given(script).get(index, "")
+    given = read_given(script).get(index, "") if job.array else ""
     try:
         return _name_values(shlex.split(given))
     except ValueError:  # somebody has edited it

@@ -203,12 +203,6 @@ STARTED = {
         1,
         "ValueError: bad row",
     ),
-    "its module": (
-        "Lmod has detected the following error: unknown: 'torch/9'\n"
-        "Traceback (most recent call last):\nImportError: No module named torch\n",
-        1,
-        "ImportError: No module named torch, after Lmod has detected",
-    ),
 }
 
 

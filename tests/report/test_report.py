@@ -19,7 +19,6 @@ from jobgen.errors import RefusedError
 from jobgen.jobs.record import JobRecord
 from jobgen.output import format_json
 from jobgen.process import CommandResult
-from jobgen.rendering import header
 from jobgen.report import report
 from jobgen.report.facts import Curve, Report, RunFacts, Use
 from jobgen.report.figures import (
@@ -659,19 +658,6 @@ def test_a_run_that_cannot_be_read_ends_no_report_of_others(
     assert told.summary.endswith(" gpt-web 5.pbs is left out, because of KeyError('planted').")
     with pytest.raises(KeyError):
         of(bad)
-
-
-def test_a_spec_that_extends_another_has_not_changed(tmp_path: Path) -> None:
-    """The record has what came of both files, and the header the digest of one that extends."""
-    changed = "job.yaml has changed since submission; the request may differ"
-    for walltime, told in (("4h", False), ("5h", True)):
-        job = make(tmp_path / walltime, "4.pbs", ranks=4, lines="")
-        script, spec_file = job.run_dir / "script", job.run_dir / "job.yaml"
-        about = header.read(script.read_text())
-        assert about is not None
-        script.write_text(script.read_text().replace(about.digest, "0123456789abcdef"))
-        spec_file.write_text(spec_file.read_text().replace("4h", walltime))
-        assert (changed in of(job).runs[0].notes) == told
 
 
 def test_none_of_equal_runs_is_the_best(tmp_path: Path) -> None:
