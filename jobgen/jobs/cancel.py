@@ -124,7 +124,7 @@ def _stop(job: JobRecord) -> None:
     if job.array:
         raise RefusedError(f"a task of a local array cannot be cancelled alone; cancel {job.array}")
     marks = {f"JOBGEN_RUN_DIR={one.run_folder}" for one in (job, *job.parts)}
-    over = job.alive and read_traces(job).word in ("done", "failed")  # its script's last
+    over = job.alive and read_traces(job).over  # its script's last
     if over or not (left := _list_left(job, marks)):
         raise RefusedError(f"job {job.id} has already ended")
     _send_signal(left, signal.SIGTERM)

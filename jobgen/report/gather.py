@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from jobgen.diagnose import Diagnosis, find_failure
+from jobgen.diagnose import find_failure
 from jobgen.jobs.code import DIFF
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
@@ -48,7 +48,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
     ran = used.elapsed or sum(elapsed) or None
-    cause = _find_cause(job, state, folder.notes, now=now)
+    cause = find_failure(job, state, now=now)
     samples = _read_samples(job)
     diff = folder.text(DIFF) if job.changed else ""
     places = folder.list_places(attempts, plan)
@@ -133,15 +133,6 @@ def _keep_ledger(
         return ledger._replace(kwh=used.energy / 3.6e6, kwh_by=f"the nodes, by {used.source}")
     kwh = measure_energy(samples)
     return ledger._replace(kwh=kwh, kwh_by="" if kwh is None else "the GPUs, by their samples")
-
-
-def _find_cause(job: JobRecord, state: State, notes: list[str], *, now: float) -> Diagnosis | None:
-    """Return why a job failed; if that cannot be found, the reason goes to `notes`."""
-    try:
-        return find_failure(job, state, now=now)
-    except (OSError, ValueError) as error:
-        notes.append(f"the cause of the failure is not known: {error}")
-        return None
 
 
 def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iterator[float]:

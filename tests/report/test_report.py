@@ -20,7 +20,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.output import format_json
 from jobgen.process import CommandResult
 from jobgen.report import report
-from jobgen.report.facts import Curve, Report, RunFacts, Use
+from jobgen.report.facts import Curve, Report, Use
 from jobgen.report.figures import (
     format_number,
     format_ranks,
@@ -30,7 +30,6 @@ from jobgen.report.figures import (
     measure_spread,
     sample_curve,
 )
-from jobgen.report.gather import gather
 from jobgen.report.page import render_page
 from jobgen.report.text import format_text
 from jobgen.report.timeline import draw_timeline
@@ -640,24 +639,6 @@ def test_a_task_without_arguments_has_no_values(tmp_path: Path) -> None:
     array = JobRecord(**{**vars(array), "tasks": 2})
     array.save()
     assert [run.varied for run in of(array).runs] == [{}, {}]
-
-
-def test_a_run_that_cannot_be_read_ends_no_report_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good, bad = (make(tmp_path, name, ranks=4, lines="") for name in ("4.pbs", "5.pbs"))
-
-    def stumble(job: JobRecord, *args: object, **options: object) -> RunFacts:
-        if job.id == "5.pbs":
-            raise KeyError("planted")
-        return gather(job, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("jobgen.report.gather", stumble)
-    told = of(good, bad)
-    assert [run.id for run in told.runs] == ["4.pbs"]
-    assert told.summary.endswith(" gpt-web 5.pbs is left out, because of KeyError('planted').")
-    with pytest.raises(KeyError):
-        of(bad)
 
 
 def test_none_of_equal_runs_is_the_best(tmp_path: Path) -> None:
