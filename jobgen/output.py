@@ -63,6 +63,12 @@ def format_count(number: int, what: str, several: str = "") -> str:
     return f"{number:,} {what if number == 1 else several or what + 's'}"
 
 
+def format_names(names: Sequence[str], *, most: int = 3) -> str:
+    """Return `n1, n2`; of many the first, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def format_annotation(
     level: str, message: str, *, file: str, line: int = 0, column: int = 0, title: str = ""
 ) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.diagnose.diagnosis import Diagnosis, choose_words, list_names, list_ranks
+from jobgen.diagnose.diagnosis import MOST_NAMES, Diagnosis, choose_words, list_ranks
 from jobgen.diagnose.evidence import STOPPED_BY_OTHERS, Evidence, Failure
 from jobgen.diagnose.explaining import Explained
 from jobgen.diagnose.odd import find_accused, find_odd
 from jobgen.diagnose.processes import Processes
 from jobgen.diagnose.reading import MOST_WORDS, keep, read_words
+from jobgen.output import format_names
 
 # How timers end a process, which each of them has: the command `timeout`, SIGALRM.
 _OF_TIMERS = (124, -14)
@@ -67,7 +68,7 @@ def _tell_ranks(evidence: Evidence, ranks: set[int]) -> str:
 def _tell_nodes(evidence: Evidence, nodes: set[str]) -> str:
     heard = {*nodes, *evidence.ranks.values()}
     others = [node for node in evidence.nodes if node not in heard]
-    return _tell_unheard(list_names(others), len(others))
+    return _tell_unheard(format_names(others, most=MOST_NAMES), len(others))
 
 
 def _tell_unheard(unheard: str, count: int) -> str:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Sequence
 
 from jobgen.diagnose.reading import Line, keep
+from jobgen.output import format_names
 from jobgen.records import NamedTuple
 
 MOST_LINES = 6
+MOST_NAMES = 16  # of nodes or ranks in a sentence
 
 
 class Diagnosis(NamedTuple):
@@ -52,7 +54,7 @@ class Diagnosis(NamedTuple):
             return ""
         if self.rank is not None:
             return f"rank {self.rank} on {self.node}"
-        return list_names(self.nodes) if len(self.nodes) > 1 else self.node
+        return format_names(self.nodes, most=MOST_NAMES) if len(self.nodes) > 1 else self.node
 
     def _name_ranks(self) -> str:
         if len(self.ranks) == self.world:
@@ -97,19 +99,13 @@ class Diagnosis(NamedTuple):
 
 def list_ranks(ranks: Sequence[int]) -> str:
     """Return `rank 1`, `ranks 1, 2, 5`; of many the first."""
-    names = list_names(list(map(str, ranks)))
+    names = format_names(list(map(str, ranks)), most=MOST_NAMES)
     return f"{choose_words(len(ranks), 'rank', 'ranks')} {names}"
 
 
 def choose_words(count: int, one: str, many: str) -> str:
     """Return the words for one, or those for several."""
     return one if count == 1 else many
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return `n1, n2`; of many the first."""
-    more = f" and {len(names) - 16} more" if len(names) > 16 else ""
-    return f"{', '.join(names[:16])}{more}"
 
 
 def show_lines(*lines: Line) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import StatusReport
 from jobgen.jobs.tail import Tail, fold_lines
 from jobgen.jobs.watch import Watch
+from jobgen.output import format_names
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State
 from jobgen.spec.secrets import mask_text
@@ -117,11 +118,10 @@ def name_output(job: JobRecord, wanted: Wanted) -> str:
     paths = [path for path in _list_files(job) if path.suffix == ending and path.stat().st_size]
     ranks = {int(re.sub(r"\D", "", path.name)) for path in paths}
     nodes = {path.parent.name for path in paths}
-    some = ", ".join([*sorted(nodes)[:4], *["..."] * (len(nodes) > 4)])
     roles = _list_names(job.run_dir / ROLES)
     of_roles = f" (of {', '.join(roles)})" if roles else ""
     ranks_of = f"rank{'s' * (len(ranks) > 1)} {format_ranges(sorted(ranks), most=4)}"
-    return f"{ranks_of} on {some}{of_roles}" if ranks else ""
+    return f"{ranks_of} on {format_names(sorted(nodes))}{of_roles}" if ranks else ""
 
 
 def has_none_of(job: JobRecord, wanted: Wanted) -> bool:

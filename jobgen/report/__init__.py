@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from jobgen import __version__
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import look
+from jobgen.output import format_names
 from jobgen.report.accounting import NOT_COUNTED, read_accounting
 from jobgen.report.compare import compare
 from jobgen.report.facts import Report
@@ -31,6 +32,6 @@ def report(jobs: Iterable[JobRecord], *, now: float) -> Report:
         return Report(runs[0].title, runs[0].summary, __version__, runs, None, runs[0].ledger)
     comparison = compare(runs)
     names = list(dict.fromkeys(run.name for run in runs))
-    title = f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''}: {len(runs)} runs"
+    title = f"{format_names(names)}: {len(runs)} runs"
     summary, ledger = summarise_runs(runs, comparison), sum_ledgers(run.ledger for run in runs)
     return Report(title, summary, __version__, runs, comparison, ledger)

@@ -7,6 +7,7 @@ a report shows that and does not guess.
 from __future__ import annotations
 
 from jobgen.diagnose import Diagnosis
+from jobgen.output import format_names
 from jobgen.plan.cost import Cost
 from jobgen.records import NamedTuple
 
@@ -299,10 +300,7 @@ class Report(NamedTuple):
         for run in self.runs:
             for note in dict.fromkeys(run.notes):
                 titles.setdefault(note, []).append(run.title)
-        most, whole = 3, len(self.runs)
         return [
-            note
-            if len(of) == whole
-            else f"{', '.join(of[:most])}{' ...' * (len(of) > most)}: {note}"
+            note if len(of) == len(self.runs) else f"{format_names(of)}: {note}"
             for note, of in titles.items()
         ]

@@ -98,9 +98,3 @@ def format_share(value: float) -> str:
 def format_ranks(numbers: tuple[int, ...]) -> str:
     """`0-3, 6`."""
     return format_ranges(sorted(numbers), separator=", ")
-
-
-def format_names(nodes: tuple[str, ...]) -> str:
-    """Return up to three names, and how many more there are."""
-    more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
-    return ", ".join(nodes[:3]) + more

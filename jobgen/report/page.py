@@ -15,7 +15,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from jobgen.output import format_count, simplify
+from jobgen.output import format_count, format_names, simplify
 from jobgen.report import figures
 from jobgen.report.charts import draw_charts
 from jobgen.report.facts import Report
@@ -96,6 +96,6 @@ def _make_environment() -> Environment:
         "size": figures.format_size,
         "share": figures.format_share,
         "ranks": figures.format_ranks,
-        "names": figures.format_names,
+        "names": format_names,
     }
     return environment

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobgen.output import format_count
+from jobgen.output import format_count, format_names
 from jobgen.records import NamedTuple
 from jobgen.report.facts import Attempt, RunFacts
-from jobgen.report.figures import format_names, format_span
+from jobgen.report.figures import format_span
 
 _MOST_ROWS = 50
 _WIDTH = 1000
