@@ -80,7 +80,7 @@ def _show_one(rows: Iterable[JobRow], *, named: bool) -> None:
 def _add_ledger(rows: list[JobRow], seen: StatusReport) -> list[dict[str, object]]:
     """Return rows as data; that of one job has the times of its starts, which take a while."""
     data = [row._asdict() for row in rows]
-    if len(data) == 1 and seen.jobs[0].starts:
+    if len(data) == 1 and seen.jobs[0].attempts:
         from jobgen.report.gather import read_ledger
 
         each = seen.jobs[0]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from jobgen.diagnose.cause import NOT_READY, TIMEOUT
-from jobgen.diagnose.diagnosis import Diagnosis, choose_words
+from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.judge import Judge
@@ -22,6 +22,7 @@ from jobgen.diagnose.odd import find_slow
 from jobgen.jobs import run_folder
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
+from jobgen.output import format_count
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 
@@ -99,7 +100,7 @@ def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Di
         for index, one in zip(indices, others, strict=False)
     ]
     if (more := len(failed) - 1 - len(named)) > 0:
-        named.append(f"{more} more {choose_words(more, 'task', 'tasks')}")
+        named.append(format_count(more, "more task"))
     return first._replace(besides=(*first.besides, *named))
 
 

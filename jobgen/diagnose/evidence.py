@@ -181,9 +181,7 @@ class Evidence:
 
     def _begins(self, text: str) -> bool:
         """Whether this attempt begins with a line; scripts of earlier versions count from 0."""
-        if self.attempt is None:
-            return True
-        number = int(self.attempt.name)
+        number = int(self.attempt.name) if self.attempt else 0
         return f" in start {number + 1};" in text or f" of start {number};" in text
 
     def last_words(self, node: str) -> tuple[Line, ...]:

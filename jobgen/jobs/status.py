@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from glob import escape, iglob
@@ -45,8 +46,9 @@ class JobStatus(NamedTuple):
 
     @property
     def starts(self) -> int:
-        """The number of its starts."""
-        return len(self.attempts)
+        """The number of its starts, where a chain has gone on of those since then."""
+        first = self.job.counted_from
+        return sum(int(os.path.basename(path)) >= first for path in self.attempts)
 
 
 class StatusReport(NamedTuple):

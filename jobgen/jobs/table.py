@@ -131,21 +131,16 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         reason=state.reason,
         start=state.start,
         limit=state.limit,
-        starts=_count_starts(status),
+        starts=status.starts,
         at_most=about.at_most if about else None,
         tasks=tuple(_list_states(status.tasks, given)),
     )
-    if not status.starts or (state.ended and not tracked):
+    if not status.attempts or (state.ended and not tracked):
         return row
     roles = job.roles
     if not state.ended:  # of the job, or of the last of its roles
         row = row._replace(progress=_read_progress([job, *roles.values()][-1], state.name))
     return _add_tracked(row, status, roles) if tracked else row
-
-
-def _count_starts(status: JobStatus) -> int:
-    """Count the starts since the count began, as a chain that has gone on counts them."""
-    return sum(int(os.path.basename(path)) >= status.job.counted_from for path in status.attempts)
 
 
 def _add_tracked(row: JobRow, status: JobStatus, roles: dict[str, JobRecord]) -> JobRow:
