@@ -170,11 +170,9 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _name_others(ended: Sequence[Job], words: Sequence[str]) -> None:
-    """Say who waits for jobs that were cancelled, and who has the name by which one was meant."""
-    from jobgen.jobs.dependencies import list_dependents
+    """Say who has the name by which a job was meant that was cancelled."""
     from jobgen.jobs.status import list_namesakes
 
-    put_err("".join(f"{line}\n" for line in list_dependents(ended)), end="")
     for job in ended:
         if job.name in words and (others := list_namesakes(job)):
             put_err(f"{job.name} is its latest job; of that name goes on: {', '.join(others)}")

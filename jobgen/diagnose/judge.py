@@ -24,7 +24,6 @@ from jobgen.diagnose.silence import Silence, is_idle, measure_silence
 from jobgen.diagnose.waiting import Waiting
 from jobgen.jobs import run_folder, states
 from jobgen.schedulers.base import State
-from jobgen.spec.units import format_memory
 
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
@@ -125,15 +124,9 @@ class Judge:
         if about.cause == "walltime":
             return self._judge_walltime(about)
         if about.cause == "out-of-memory-host":
-            about = about._replace(title=f"{about.title}{self._tell_memory()}")
             killed = [one for one in own if one.failure.exit_code == -9] or own
             return self._show_process(about, killed[0]) if killed else about
         return about
-
-    def _tell_memory(self) -> str:
-        plan = self.evidence.plan
-        asked = {group.memory for group in plan.groups if group.memory} if plan else set()
-        return f" (memory_per_node: {format_memory(*asked)})" if len(asked) == 1 else ""
 
     def _find_verdict(self) -> Match | None:
         """By the scheduler; of a lost node by its launcher, if the script has refused that."""
@@ -197,12 +190,7 @@ class Judge:
         about = about._replace(title=title, evidence=shown + show_lines(quiet.last))
         if self._is_alone():
             return about._replace(remedy=ALONE.remedy)
-        about = Waiting(self.evidence, []).blame(about)
-        wrote = re.fullmatch(r"rank-(\d+)\.(out|err)", quiet.last.file.name)
-        if about.ranks or wrote is None or len(self.evidence.ranks) < 2:
-            return about
-        who = f"rank {wrote[1]} on {quiet.last.file.parent.name}"
-        return about._replace(title=f"{about.title}; {who} has written last")
+        return Waiting(self.evidence, []).blame(about)
 
     def tell_first(self) -> Diagnosis | None:
         """By the first process that failed on its own, unless it may only have lost another."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from glob import escape, iglob
 
@@ -28,27 +28,6 @@ def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
         return state
     reasons = filter(None, [state.reason, find_unmet(job)])
     return state._replace(reason="; ".join(reasons))
-
-
-def list_dependents(jobs: Iterable[JobRecord]) -> list[str]:
-    """Say of each job that has not begun and waits for one of these for which it waits."""
-    ids = {folder_name(id): job for job in jobs for id in (job.id, *job.links)}
-    lines = []
-    for folder in {job.folder for job in ids.values()}:
-        for other in _list_records(folder):
-            needed = _list_needed(other)
-            lines += [
-                f"{other.name} {other.id} waits for {ids[id].id}" for id in ids.keys() & needed
-            ]
-    return sorted(lines)
-
-
-def _list_needed(job: JobRecord) -> set[str]:
-    """Return the run folders' names of the jobs for which one waits; none once it has begun."""
-    left = read_traces(job)
-    if left.attempts or left.kept_state or left.cancelled:
-        return set()
-    return {folder_name(id) for _, id in _read_dependencies(job)}
 
 
 def find_unmet(job: JobRecord) -> str:

@@ -261,14 +261,9 @@ def test_a_killed_rank_is_named_where_the_scheduler_ran_out_of_memory(run: Run) 
     run.rank(0, LOST, after=9)
     run.rank(2, "", after=5, code=-9)
     run.script("slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0.\n")
-    groups = (NodeGroup(2, 2, memory=1 << 20),)
-    about = header.Header("a", "a.yaml", "", "slurm", groups=groups)
-    run.write("plan.json", header.write_json(about))
     found = run.diagnose()
     assert (found.cause, found.node, found.rank) == ("out-of-memory-host", "n2", 2)
-    assert found.title.endswith(
-        "as the job's memory on its node was used up (memory_per_node: 1GB)"
-    )
+    assert found.title.endswith("as the job's memory on its node was used up")
 
 
 def test_a_rank_that_left_while_the_others_were_at_work_is_named(run: Run) -> None:
