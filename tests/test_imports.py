@@ -47,7 +47,7 @@ SCHEDULER_ROOMS = {"capabilities", "schedulers", "trainer"}
 OTHER_MEANINGS = {
     "batchscript": (14, "bash's local, and the tables by which `import` reads two syntaxes"),
     "plan/launch.py": (2, "a launcher"),
-    "rendering/reasons.py": (1, "a launcher"),
+    "rendering/explain.py": (1, "a launcher"),
     "rendering/view.py": (1, "a launcher"),
     "spec/model.py": (1, "a launcher"),
 }

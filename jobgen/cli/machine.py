@@ -216,7 +216,6 @@ def check(context: click.Context, name: str | None) -> None:
 
     Without NAME, checks the site that jobgen recognises here. Exits with 8 if anything differs.
     """
-    from jobgen.machine import capture as capturing
     from jobgen.machine import cluster, site_check
     from jobgen.process import TIMEOUT_SECONDS
     from jobgen.sites import search
@@ -224,7 +223,7 @@ def check(context: click.Context, name: str | None) -> None:
     today = time.strftime("%Y-%m-%d")
     if name is not None:
         search.load(name)  # what is wrong with the name comes before any question
-    captured = capturing.capture(today=today, timeout=TIMEOUT_SECONDS)
+    captured = cluster.capture(today=today, timeout=TIMEOUT_SECONDS)
     if name is None:
         host = cluster.get_host_name(timeout=TIMEOUT_SECONDS)
         own = captured.recognise.cluster
@@ -249,7 +248,7 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
 
     With --name, specs can use it as `site: NAME`.
     """
-    from jobgen.machine import capture as capturing
+    from jobgen.machine import cluster
     from jobgen.process import TIMEOUT_SECONDS
     from jobgen.sites import search
 
@@ -260,9 +259,9 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         output = search.name_own_file(name)
     if output is not None and os.path.exists(output) and not force:
         raise click.UsageError(f"{output} already exists; --force overwrites it")
-    captured = capturing.capture(today=time.strftime("%Y-%m-%d"), timeout=TIMEOUT_SECONDS)
+    captured = cluster.capture(today=time.strftime("%Y-%m-%d"), timeout=TIMEOUT_SECONDS)
     if output is None:
-        put_out(capturing.write_profile(captured))
+        put_out(cluster.write_profile(captured))
         return
-    write_file(output, capturing.write_profile(captured))
+    write_file(output, cluster.write_profile(captured))
     put_err(f"{output}: written from {captured.title}; check it with jobgen sites test {output}")

@@ -1,4 +1,4 @@
-"""Find this machine's scheduler and site."""
+"""Find this machine's scheduler and site; capture a profile of what the scheduler reports."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 
-from jobgen.errors import JobgenError
+from jobgen.errors import JobgenError, SchedulerUnavailableError
 from jobgen.process import run
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import Ask
+from jobgen.sites import describe
 from jobgen.sites import search as sites
-from jobgen.sites.profile import Recognise
+from jobgen.sites.profile import Recognise, SiteProfile
 
 
 class DetectedScheduler(NamedTuple):
@@ -112,3 +114,29 @@ def _match_facts(
         yield f"the host is called {host}"
     if facts.cluster and facts.cluster == cluster:
         yield f"its scheduler calls the cluster {cluster}"
+
+
+def capture(*, today: str, timeout: float) -> SiteProfile:
+    """Ask the scheduler; `today` becomes the date of the facts.
+
+    Raises SchedulerUnavailableError if no scheduler answers, and what its commands raise.
+    """
+    here = detect_scheduler(timeout=timeout)
+    if here.name is None:
+        silent = "".join(f"; {words}" for words in here.silent)
+        message = "neither Slurm nor PBS answers here; is this a login node of the cluster?"
+        raise SchedulerUnavailableError(message + silent)
+    scheduler = SCHEDULERS[here.name]
+    version = f"{scheduler.can.title} {here.version}"
+    profile = scheduler.cluster.capture(version, partial(run, timeout=timeout))
+    return profile._replace(as_of=today, verified="captured")
+
+
+def write_profile(captured: SiteProfile) -> str:
+    """Return the profile as a file, with an explanation."""
+    return f"""\
+# {captured.title}: what the scheduler reports about its queues, their limits and nodes. The file
+# lacks anything else, such as the site's own rules, modules and networks: add these, with
+# their sources.
+# cpus_per_gpu is a GPU's share of its node. `jobgen sites test` checks this file.
+{describe.write_yaml(captured)}"""

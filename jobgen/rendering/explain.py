@@ -7,7 +7,8 @@ templates set, stand here, and a test holds the two together.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from string import Template
 from typing import Any
 
 from jobgen import schedulers
@@ -18,8 +19,7 @@ from jobgen.plan.ranks import NodeRow, format_nodes, list_nodes
 from jobgen.plan.roles import PORTS
 from jobgen.records import NamedTuple
 from jobgen.rendering.header import format_title
-from jobgen.rendering.reasons import list_own_variables, select_rows
-from jobgen.schedulers.base import NODES, Directive
+from jobgen.schedulers.base import NODES, PROCESSES, Directive, cpu_keys
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Modules
 from jobgen.spec.secrets import mask, mask_override
@@ -240,7 +240,7 @@ def _list_decisions(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     start, chain = plan.launch, plan.walltime.chain
     kinds = (start.mode, start.launcher, start.rendezvous, chain.then)
     facts = _describe_start(plan) | _describe_rest(plan, origins.loaded)
-    for what, why, *keys in select_rows("decisions.txt", kinds, facts):
+    for what, why, *keys in _select_rows("decisions.txt", kinds, facts):
         origin = () if keys == ["-"] else origins.of(" ".join(keys).split())
         yield Reason(what, why, origin)
 
@@ -308,7 +308,7 @@ def _list_directives(loaded: LoadedSpec, plan: Plan, origins: _Origins) -> Itera
 
 def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
     """The script's own but those that the site or the spec sets, whose values win; then theirs."""
-    for name, value, why, *keys in list_own_variables(plan):
+    for name, value, why, *keys in _list_own_variables(plan):
         if name not in plan.environment.variables:
             yield Reason(f"{name}={value}", why, origins.of(keys))
     of_tasks = list_variables(origins.loaded)
@@ -327,3 +327,55 @@ def _list_variables(plan: Plan, origins: _Origins) -> Iterator[Reason]:
             )
             why = "the site's, for libraries that use its network"
         yield Reason(f"{name}={mask(name, value)}", why, origins.of([key]))
+
+
+def _select_rows(
+    name: str, kinds: Iterable[str], facts: Mapping[str, object]
+) -> Iterator[list[str]]:
+    """Yield the rows of a table that a job has, with its facts in the place of each $NAME.
+
+    It is of the `kinds`, and of those that facts which are not empty are named for.
+    """
+    has = {*kinds, *(fact for fact, value in facts.items() if value)}
+    for asked, *cells in read_rows(name, room="rendering"):
+        wanted = {kind for kind in asked.split() if kind[0] not in "!-"}
+        refused = {kind[1:] for kind in asked.split() if kind[0] == "!"}
+        if wanted <= has and not refused & has:
+            yield [Template(cell).substitute(facts) for cell in cells]
+
+
+def _list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
+    """Name, value, reason and keys of what the templates export; a test holds the two together."""
+    launch = plan.launch
+    kinds = (launch.mode, launch.launcher, launch.rendezvous, *plan.environment.caches)
+    for name, value, why, *keys in _select_rows("variables.txt", kinds, _describe_variables(plan)):
+        yield name, value, why, *" ".join(keys).split()
+
+
+def _describe_variables(plan: Plan) -> dict[str, object]:
+    """Return what the rows of the table ask of a job, and what their values are made of."""
+    launch, pieces = plan.launch, schedulers.SCHEDULERS[plan.scheduler].launch(plan)
+    among = "the node / its processes" if plan.can.batch else "the machine / all processes"
+    parts = [(f"{one.name}: ", one.plan) for one in plan.roles.members] or [("", plan)]
+    threads = [f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts]
+    numbers = [str(number) for number in plan.array.numbers[:2]]
+    by_slurm = bool(pieces.node_lists)
+    return {
+        "name": plan.name,
+        "here": not plan.can.batch,
+        "lists_nodes": by_slurm,
+        "through_srun": launch.launcher == "srun" or (by_slurm and launch.launcher == "mpiexec"),
+        "may_be_openmpi": launch.flavor in (None, "openmpi"),
+        "interface": launch.interface,
+        "alone": launch.alone,
+        "direct": launch.direct,
+        "more": plan.starts_more,
+        "lone": plan.lone,
+        "threads": ", ".join(threads),
+        "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),
+        "devices": ",".join(map(str, launch.devices or ())),
+        "gpus": plan.uses_gpus,
+        "tasks": plan.program.number or (f"{', '.join(numbers)}, ..." if numbers else ""),
+        "index": plan.task_index,
+        "chain": plan.walltime.chain.then,
+    }
