@@ -55,7 +55,8 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
         path = DEFAULT_SPEC
     if path is not None:
         loaded = read_spec(path, target)
-        plan, refused = try_plan(loaded, target)
+        plan, refused, notes = try_plan(loaded, target)
+        put_err("".join(f"{note}\n" for note in notes), end="")
         said += [Check("spec", "fail", str(one._replace(hint="")), one.hint) for one in refused]
         rest = (one for one in list_doubts(loaded, plan) if not re.search(_OF_PATHS, one))
         said += [Check("spec", "warn", one.removeprefix("warning: ")) for one in rest]
@@ -77,7 +78,7 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
 
     On a terminal, asks for what it cannot detect.
     """
-    from jobgen.machine.first_spec import Wishes, inspect_machine, suggest_loop, write
+    from jobgen.machine.first_spec import Wishes, inspect_machine, write
 
     wishes = Wishes(**given)
     refuse_together({"--site": wishes.site, "--scheduler": wishes.scheduler})
@@ -98,8 +99,6 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     _write_schema_beside(file, plan)
     if as_json:
         put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
-    if lines := suggest_loop(wishes):
-        put_err(lines)
     spec = "" if file == DEFAULT_SPEC else f" {shlex.quote(file)}"
     put_err(f"{file}: written; read it, then: jobgen explain{spec}, jobgen submit{spec}")
 

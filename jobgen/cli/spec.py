@@ -12,7 +12,7 @@ import click
 
 from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, options_of, refuse_together
 from jobgen.cli.printing import put_answer, put_err
-from jobgen.cli.target import SpecCommand, add_target_options, load_plan, make_plan, read_spec
+from jobgen.cli.target import SpecCommand, add_target_options, load_plan, read_spec, try_plan
 from jobgen.errors import Problem, SpecError, StaleError, UsageError
 from jobgen.output import format_annotation
 
@@ -135,8 +135,5 @@ def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Itera
         if path.endswith(SPEC_ENDS):
             with contextlib.suppress(SpecError):  # another place says what is wrong with its form
                 loaded = read_spec(path, target)
-                try:
-                    plan = make_plan(loaded, target)
-                except SpecError as refused:
-                    plan = refused.plan
-                yield from list_doubts(loaded, plan) if plan else ()
+                plan, *_ = try_plan(loaded, target)
+                yield from list_doubts(loaded, plan)

@@ -148,18 +148,6 @@ def load_plan(
     return loaded, make_plans(loaded, target, [task])[0]
 
 
-def try_plan(loaded: LoadedSpec, target: Mapping[str, Any]) -> tuple[Plan, Sequence[Problem]]:
-    """Return the plan of a spec, and what is refused in it; print its notes, or the warnings."""
-    try:
-        return make_plans(loaded, target, [None])[0], ()
-    except SpecError as refused:
-        if refused.plan is None:
-            raise
-        for warning in refused.warnings:
-            put_err(warning)
-        return refused.plan, refused.problems
-
-
 def make_plans(
     loaded: LoadedSpec, target: Mapping[str, Any], tasks: Sequence[int | None]
 ) -> list[Plan]:
@@ -187,3 +175,16 @@ def make_plan(loaded: LoadedSpec, target: Mapping[str, Any], task: int | None = 
 
     limits, site = not target["no_limits"], target["site"]
     return resolve(loaded, scheduler=target["scheduler"], site=site, limits=limits, task=task)
+
+
+def try_plan(
+    loaded: LoadedSpec, target: Mapping[str, Any]
+) -> tuple[Plan, Sequence[Problem], Sequence[str]]:
+    """Return the plan of a spec, what is refused in it, and its notes."""
+    try:
+        plan = make_plan(loaded, target)
+    except SpecError as refused:
+        if refused.plan is None:
+            raise
+        return refused.plan, refused.problems, refused.warnings
+    return plan, (), plan.notes

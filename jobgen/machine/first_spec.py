@@ -31,12 +31,6 @@ from jobgen.spec.units import format_memory, format_time, parse_duration
 from jobgen.spec.yaml_text import write_value
 
 SECONDS = 4.0
-_LOOP = """\
-{0}: three lines let it stop before the walltime and continue from its last checkpoint:
-  loop = jobgen.loop.join(); step, state = loop.load()              # before the training loop
-  if loop.should_stop() or step % 100 == 0: loop.save(state, step)  # after each step; then stop
-  loop.leave(done=step == STEPS)                                    # after the loop
-  docs/guides/own-loop.md has a whole program, and others for HF Trainer, Accelerate, Lightning"""
 _USUAL = ("train.py", "main.py", "run.py")
 _COLUMN = 30  # of comments, as in the README
 
@@ -365,15 +359,6 @@ class FirstSpec:
 
 def _write_choice(others: list[str]) -> str:
     return f"or {', '.join(others)}" if others else ""
-
-
-def suggest_loop(wishes: Wishes) -> str | None:
-    """Return the lines that let the script stop in time and continue; None if it has them."""
-    script = wishes.script or _find_script()
-    if wishes.module or not (script and os.path.isfile(script) and os.access(script, os.R_OK)):
-        return None
-    text = Path(script).read_text(encoding="utf-8", errors="replace")
-    return None if "should_stop" in text else _LOOP.format(script)
 
 
 def _format_lines(lines: list[SpecLine], title: str) -> str:

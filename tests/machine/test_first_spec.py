@@ -157,17 +157,6 @@ def test_wishes_that_exclude_each_other(words: list[str]) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_script_that_cannot_stop_is_shown_the_lines_to_add() -> None:
-    Path("train.py").write_text("for step in range(100): train(step)")
-    said = jobgen("init", "--script", "train.py", "--scheduler", "local").err
-    assert "train.py: three lines let it stop" in said
-    for call in ("join()", "load()", "should_stop()", "save(state, step)", "leave(done="):
-        assert f"loop.{call}" in said
-    Path("train.py").write_text("if loop.should_stop(): loop.save(state, step)")
-    assert "three lines" not in jobgen("init", "--script", "train.py", "--force").err
-
-
-@pytest.mark.usefixtures("home")
 def test_a_file_that_is_there_is_not_replaced() -> None:
     Path("job.yaml").write_text("mine\n")
     ended = jobgen("init")
