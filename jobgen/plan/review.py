@@ -10,11 +10,12 @@ from __future__ import annotations
 import glob
 import itertools
 import math
+import operator
 import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from string import Template
 from typing import Any
@@ -364,19 +365,20 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         yield from ((key, leaf.text) for key, leaf in leaves if not apart(key))
 
 
+_RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "=": operator.eq,
+    "1=": lambda number, right: number in (1, right),
+    "<=": operator.le,
+    "<": operator.lt,
+    "times": lambda number, right: number % right == 0,
+}
+
+
 def _check_numbers(job: _Subject, facts: _Facts) -> Iterator[Problem]:
     for asked, names, relation, fact, message, hint in _list_rows("number"):
         right, known = _holds(asked, facts) and facts[fact], names.split()
-        numbers = [one for one in _list_numbers(job.settings) if one[0] in known and right]
-        for _, option, number in numbers:
-            holds = {
-                "=": number == right,
-                "1=": number in (1, right),
-                "<=": number <= right,
-                "<": number < right,
-                "times": number % right == 0,
-            }
-            if not holds[relation]:
+        for name, option, number in _list_numbers(job.settings) if right else ():
+            if name in known and not _RELATIONS[relation](number, right):
                 values = {"option": option.removeprefix("step"), "value": number, "has": right}
                 yield _say(job, "run.args", message, hint, values)
 
@@ -603,15 +605,6 @@ def _check_files(job: _Subject) -> _Found:
             yield "left-out", path, {"text": text, "file": file}
 
 
-def _check_submodules(job: _Subject) -> _Found:
-    """Yield the submodules that a snapshot would lack."""
-    if job.spec.snapshot and job.copied is not None:
-        from jobgen.process import list_absent_submodules
-
-        for path in list_absent_submodules():
-            yield "absent-submodule", "snapshot", {"text": path}
-
-
 def _tell_missing(path: str, file: str, text: str) -> _Found:
     near = find_near_file(file)
     if not near and _read_form("joined").fullmatch(f"{path} {text}"):
@@ -783,7 +776,6 @@ _CHECKS = (
     _check_spelling,
     _check_binds,
     _check_files,
-    _check_submodules,
     _check_start,
     _check_module,
     _check_no_use,

@@ -115,9 +115,7 @@ class _SiteJob:
         kind = f" with {self.gpu_type}" if self.gpu_type and taking[name].queue.gpu_types else ""
         order = "cheapest" if cheaper else "first"
         why = f"jobgen's choice, the {order}{kind} that takes the job"
-        passed = _explain_passing(candidates, next(iter(taking)))
-        reason = "; ".join(filter(None, (*passed, cheaper)))
-        return name, f"{why} ({reason})" if reason else why
+        return name, f"{why} ({cheaper})" if cheaper else why
 
     def _list_choices(self) -> Iterator[tuple[str, _Candidate]]:
         """Yield the candidates that the site lets jobgen choose, or whose GPUs the job names."""
@@ -212,13 +210,6 @@ class _SiteJob:
         if finds_plugin.get(network.plugin_from) or not (network.plugin and network.how):
             return ""
         return f"{network.fabric} needs {network.plugin}, or NCCL uses TCP or fails: {network.how}"
-
-
-def _explain_passing(candidates: dict[str, _Candidate], first: str) -> Iterator[str]:
-    before = itertools.takewhile(lambda item: item[0] != first, candidates.items())
-    for name, (queue, _, size) in before:
-        for _, message, *_ in [*limits.explain_refusal(name, queue, size)][:1]:
-            yield message
 
 
 def _find_cheapest(prices: dict[str, tuple[float, str] | None]) -> tuple[str, str]:

@@ -4,7 +4,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import edited, jobgen
 
 from jobgen.errors import UsageError
 from jobgen.jobs.code import copy_code, read_code
@@ -64,10 +63,6 @@ def test_a_snapshot_without_a_submodule_is_refused(words: tuple[str, ...], absen
         copied()
     with pytest.raises(UsageError, match=message):
         copied("src")
-    Path("job.yaml").write_text(edited(("", "snapshot: true\n")))
-    assert f"snapshot: the submodule {absent} is not checked out" in jobgen("check", "job.yaml").err
-    Path("job.yaml").write_text(edited())
-    assert "submodule" not in jobgen("check", "job.yaml").err
 
 
 def test_changes_within_submodules_are_kept_whatever_git_hides() -> None:
