@@ -109,6 +109,16 @@ def read_sources(plan: Plan) -> str | None:
     return "\n".join(texts)
 
 
+def read_packages(venv: str) -> tuple[list[str], str]:
+    """Return what a venv has in its folders of packages, and what the path files there say."""
+    from os.path import expanduser
+
+    from jobgen.spec.table import read_here  # a render asks for neither
+
+    files = glob(f"{expanduser(venv)}/lib*/python*/site-packages/*")
+    return files, "".join(read_here(one) for one in files if one.endswith(".pth"))
+
+
 def find_module(module: str, project: str = ".") -> tuple[str, str]:
     """Return the only folder of a project below which a module is, and its file; else nothing."""
     base = module.replace(".", "/")

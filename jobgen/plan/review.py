@@ -24,7 +24,7 @@ from jobgen.errors import JobgenError, Position, Problem
 from jobgen.output import format_count as count
 from jobgen.plan.nodes import advise_on_devices
 from jobgen.plan.plan import NodeGroup, Plan, RolePlan
-from jobgen.plan.program import find_module, read_sources
+from jobgen.plan.program import find_module, read_packages, read_sources
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import find_launcher, name_kind
 from jobgen.spec.load import LoadedSpec
@@ -698,11 +698,10 @@ def _tell_module(module: str, base: str) -> _Found:
 
 def _is_installed(base: str, venv: str) -> bool:
     """Whether a project may be installed in its venv, or in an environment that is not known."""
-    packages = f"{os.path.expanduser(venv)}/lib/python*/site-packages"
-    linked = map(read_here, glob.glob(f"{packages}/*.pth"))
-    has = glob.glob(f"{packages}/{base.partition('/')[0]}") or os.getcwd() in "".join(linked)
+    files, linked = read_packages(venv)
+    has = base.partition("/")[0] in map(os.path.basename, files) or os.getcwd() in linked
     project = any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg")))
-    return bool(project and (has or not venv or not glob.glob(packages)))
+    return project and (has or not venv or not files)
 
 
 def _list_arguments(job: _Subject) -> Iterator[tuple[str, str, str]]:

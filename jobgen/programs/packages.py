@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 
 from jobgen.plan.plan import NodeEnvironment
+from jobgen.plan.program import read_packages
 from jobgen.spec.table import read_here
 
 
@@ -17,7 +17,6 @@ def list_packages(venv: str, environment: NodeEnvironment) -> frozenset[str] | N
     files name (docs.python.org/3/library/venv, and site).
     """
     folder = os.path.expanduser(venv)
-    packages = f"{folder}/lib*/python*/site-packages"
     named = [*os.environ, *environment.from_shell, *environment.variables]
     if (
         "include-system-site-packages = false" not in read_here(f"{folder}/pyvenv.cfg")
@@ -25,8 +24,7 @@ def list_packages(venv: str, environment: NodeEnvironment) -> frozenset[str] | N
         or "PYTHONPATH" in named
     ):
         return None  # before any folder is read: a job without a venv has none
-    linked = "".join(map(read_here, glob.glob(f"{packages}/*.pth")))
+    files, linked = read_packages(venv)
     if re.search(r"(?m)^[./]|editable", linked):
         return None
-    files = glob.glob(f"{packages}/*")
     return frozenset(os.path.basename(one).partition(".")[0] for one in files)
