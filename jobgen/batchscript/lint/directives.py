@@ -38,12 +38,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
     yield from find_text(script, "place-in-words", "this is a place to fill in")
 
 
-@rule("no-shebang")
-def _check_shebang(script: Script) -> Iterator[Fault]:
-    if script.can.needs_shebang and not script.text.startswith("#!"):
-        yield Fault(1, 1, "sbatch refuses a script without #! in line 1")
-
-
+NO_SHEBANG = find_form("no-shebang", "sbatch refuses a script without #! in line 1")
 SECRET = find_form("secret", "it looks like a password or key, for all who read the file")
 LINE_ENDS = find_form("crlf", "the line ends are those of Windows, CR and LF")
 

@@ -163,6 +163,13 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
             yield mark(place, f"{count} processes on each node, which has {has}")
+    known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
+    for _, word, _ in script.variables() if known else ():
+        named = FORMS["gpu-numbers"].fullmatch(word.raw)
+        if named and not {*map(int, named[2].split(","))} <= {*range(gpus)}:
+            has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
+            message = f"{named[1]} names {named[2]}, and {has}"
+            yield mark(word, message, fix="leave it to the scheduler, which sets it")
 
 
 def _count_gpus(script: Script) -> int:
