@@ -6,6 +6,7 @@ import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from jobgen.report.facts import (
     Comparison,
@@ -24,6 +25,7 @@ MOST_CURVES = 12
 _MOST_PARAMETERS = 4
 _POINTS = 300
 _LABEL = 60  # characters of a run's values
+_Stands = TypeVar("_Stands", RunFacts, Row)
 # Runs that differ in these alone are the same thing tried again.
 _SEEDS = {"seed", "random_seed", "SEED", "data_seed", "run.args.seed"}
 
@@ -32,14 +34,14 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     """Compare two runs or more, the best first; the settings are those in which they differ.
 
     They are ordered by the last validation loss if every run that trained has one, else by the last
-    loss of training.
+    loss of training. Only runs that are done count, unless none is; the others come last.
     """
     settings = tuple(_list_differing([run.settings for run in runs]))
-    by = _choose_measure(runs)
-    ordered = sorted(runs, key=lambda run: (_rank(run, by), _rank(run, "loss"), _number(run)))
+    by = _choose_measure(select_counted(runs))
+    ordered = sorted(runs, key=lambda run: _place(run, by))
     labelled = list(zip(_label(ordered), ordered, strict=True))
     drawn = [(label, run.training) for label, run in labelled if run.training]
-    values = [(run, run.read(by)) for run in ordered]
+    values = [(run, run.read(by)) for run in select_counted(ordered)]
     measured = [(run, value) for run, value in values if value is not None]
     return Comparison(
         settings=settings,
@@ -54,6 +56,16 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     )
 
 
+def select_counted(runs: Sequence[_Stands]) -> list[_Stands]:
+    """Return the runs, or their rows, that are done; all if none is."""
+    return [run for run in runs if run.state == "done"] or list(runs)
+
+
+def _place(run: RunFacts, by: str) -> tuple[object, ...]:
+    """Return what orders the runs."""
+    return run.state != "done", _rank(run, by), _rank(run, "loss"), _number(run)
+
+
 def _number(run: RunFacts) -> tuple[list[int], str]:
     """Return the numbers of a run's ID, by which task 2 of an array comes before task 10."""
     return list(map(int, re.findall(r"\d+", run.id))), run.id
@@ -64,7 +76,7 @@ def _draw_curves(drawn: Sequence[tuple[str, Training]], name: str) -> tuple[Name
     return tuple((label, sample_curve(*curve, most=_POINTS)) for label, curve in curves)
 
 
-def _choose_measure(runs: tuple[RunFacts, ...]) -> str:
+def _choose_measure(runs: Sequence[RunFacts]) -> str:
     known = [run.training.validation for run in runs if run.training]
     return "validation" if known and None not in known else "loss"
 
@@ -97,11 +109,15 @@ def _list_values(runs: Sequence[RunFacts]) -> list[str]:
 
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
-    """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if it has none."""
-    labels = [label or run.id for run, label in zip(runs, _list_values(runs), strict=True)]
-    if len({run.name for run in runs}) > 1:
-        return [f"{run.name} {label}"[:_LABEL] for run, label in zip(runs, labels, strict=True)]
-    return [run.id if labels.count(one) > 1 else one for run, one in zip(runs, labels, strict=True)]
+    """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if they do not serve."""
+    valued = [(run.name, values) for run, values in zip(runs, _list_values(runs), strict=True)]
+    labels = [
+        values if 0 < len(values) <= _LABEL and valued.count((name, values)) == 1 else run.id
+        for run, (name, values) in zip(runs, valued, strict=True)
+    ]
+    if len({run.name for run in runs}) == 1:
+        return labels
+    return [f"{run.name} {label}" for run, label in zip(runs, labels, strict=True)]
 
 
 def _list_differing(runs: Sequence[Mapping[str, str]]) -> list[str]:
@@ -164,4 +180,4 @@ def _average(points: dict[float, list[float]]) -> Curve:
 
 
 def _join(values: dict[str, str]) -> str:
-    return " ".join(f"{name}={word}" for name, word in values.items())[:_LABEL]
+    return " ".join(f"{name}={word}" for name, word in values.items())

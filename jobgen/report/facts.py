@@ -248,7 +248,7 @@ class SeedGroup(NamedTuple):
     """Runs that differ only in their seed, with the spread of the measure."""
 
     label: str  # the values that they share
-    runs: int
+    runs: int  # that are done, or all if none of the comparison is
     mean: float
     deviation: float | None  # of the sample; None for one run
     least: float
@@ -280,7 +280,9 @@ class Comparison(NamedTuple):
     def order(self) -> str:
         """How the runs are ordered; by their IDs if none has a loss."""
         known = any(row.loss is not None or row.validation is not None for row in self.rows)
-        return f"the best first, by {self.measure}" if known else "in the order of their IDs"
+        order = f"the best first, by {self.measure}" if known else "in the order of their IDs"
+        mixed = len({row.state == "done" for row in self.rows}) > 1
+        return f"{order}; runs that are not done come last" if mixed else order
 
 
 class Report(NamedTuple):

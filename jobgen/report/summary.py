@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from jobgen.diagnose import Diagnosis
 from jobgen.output import format_count
+from jobgen.report.compare import select_counted
 from jobgen.report.facts import Comparison, Place, RunFacts, Training
 from jobgen.report.figures import format_number, format_span
-from jobgen.schedulers.base import State
+from jobgen.schedulers.base import ENDED, State
 
 _BEGINNINGS = {
     "queued": "It waits in the queue",
@@ -77,12 +80,17 @@ def _list_results(training: Training) -> list[str]:
 def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
     """Return how many runs succeeded, which is best, and which is fastest."""
     done = sum(run.state == "done" for run in runs)
-    sentences = [f"{done} of {format_count(len(runs), 'run')} succeeded."]
-    validated, best = comparison.measure == "validation loss", comparison.rows[0]
-    values = [row.validation if validated else row.loss for row in comparison.rows[:2]]
-    if values[0] is not None and values[1] not in (None, values[0]):
-        sentences.append(f"Best by {comparison.measure}: {best.title}, {format_number(values[0])}.")
-    speeds = [(row.speed, row.title) for row in comparison.rows if row.speed is not None]
+    going = Counter(run.state for run in runs if run.state not in (*ENDED, "unknown"))
+    left = "".join(f", {count} {state}" for state, count in going.items())
+    sentences = [f"{done} of {format_count(len(runs), 'run')} succeeded{left}."]
+    counted = select_counted(comparison.rows)
+    validated = comparison.measure == "validation loss"
+    values = [row.validation if validated else row.loss for row in counted[:2]]
+    if values[0] is not None and values[-1] not in (None, *values[:-1]):
+        best = "Best" if done else "Best of runs that are not done,"
+        where = f"{counted[0].title}, {format_number(values[0])}"
+        sentences.append(f"{best} by {comparison.measure}: {where}.")
+    speeds = [(row.speed, row.title) for row in counted if row.speed is not None]
     if len(speeds) > 1:
         speed, title = max(speeds)
         sentences.append(f"Fastest: {title}, {format_number(speed)} {_name_unit(runs)}.")

@@ -647,6 +647,61 @@ def test_none_of_equal_runs_is_the_best(tmp_path: Path) -> None:
     assert of(*runs).summary == "2 of 2 runs succeeded."
 
 
+def test_runs_that_are_not_done_are_neither_best_nor_in_a_mean(tmp_path: Path) -> None:
+    """Their losses count only where no run is done, which is said."""
+
+    def build(*outcomes: str) -> Report:
+        jobs = [
+            make(
+                tmp_path / "-".join(outcomes).replace(" ", ""),
+                f"{number}.pbs",
+                ranks=4,
+                lines=[{"kind": "step", "step": 10, "loss": number / 10, "tokens_per_s": number}],
+                overrides=[f"run.args.lr={10 - number // 2}", f"run.args.seed={number}"],
+                outcomes=(outcome,),
+            )
+            for number, outcome in enumerate(outcomes, start=1)
+        ]
+        return of(*jobs)
+
+    told = build("failed 1", "done 0", "done 0")
+    assert told.comparison
+    assert [row.id for row in told.comparison.rows] == ["2.pbs", "3.pbs", "1.pbs"]
+    assert told.comparison.order.endswith("; runs that are not done come last")
+    (group,) = told.comparison.groups
+    assert (group.runs, group.mean) == (2, pytest.approx(0.25))
+    words = "2 of 3 runs succeeded. Best by loss: lr=9 seed=2, 0.2. Fastest: lr=9 seed=3, "
+    assert told.summary.startswith(words)
+    none = build("failed 1", "failed 1").summary
+    assert none.startswith(
+        "0 of 2 runs succeeded. Best of runs that are not done, by loss: lr=10 seed=1, 0.1."
+    )
+
+
+def test_runs_that_go_on_have_not_failed(tmp_path: Path) -> None:
+    jobs = [make(tmp_path, name, ranks=4, lines="", outcomes=("",)) for name in ("4.pbs", "5.pbs")]
+    for job in jobs:
+        (job.run_dir / "attempts/0/node-0.alive").write_text("")
+    assert of(*jobs).summary == "0 of 2 runs succeeded, 2 running."
+
+
+def test_runs_whose_values_are_long_are_named_by_their_ids(tmp_path: Path) -> None:
+    runs = [
+        make(
+            tmp_path / str(number),
+            f"{number}.pbs",
+            ranks=4,
+            lines="",
+            content=spec(4, name=f"run{number}"),
+            overrides=[f"run.args.data=/scratch/{'long-path/' * 8}{number}"],
+        )
+        for number in (4, 5)
+    ]
+    comparison = of(*runs).comparison
+    assert comparison
+    assert [row.title for row in comparison.rows] == ["run4 4.pbs", "run5 5.pbs"]
+
+
 def test_checkpoints_after_the_last_line_of_steps_count(tmp_path: Path) -> None:
     step = {"kind": "step", "attempt": 0, "step": 10, "step_s": 0.9, "ckpt_s": 0.0}
     save = {"kind": "save", "attempt": 0, "step": 10, "ckpt_s": 1.0}
