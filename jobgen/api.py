@@ -114,15 +114,21 @@ class Job(record.JobRecord):
 
         With `go_on`, submit the jobs by which its chain goes on (`prepare_continuation`).
         """
+        from jobgen.jobs.code import describe_code
         from jobgen.jobs.rerun import link_rerun, prepare_continuation, prepare_rerun
 
+        jobs, warn, before = [], warn or _warn, describe_code(self)
         if go_on:
-            ready = prepare_continuation(self, overrides=overrides)
-            return [submit(ready, again=again, warn=warn or _warn)]
-        jobs = []
-        for ready in prepare_rerun(self, failed=failed, overrides=overrides, again=again):
-            jobs.append(submit(ready, again=again, warn=warn or _warn))
-            link_rerun(self, jobs[-1])
+            prepared = [prepare_continuation(self, overrides=overrides)]
+        else:
+            prepared = prepare_rerun(self, failed=failed, overrides=overrides, again=again)
+        for ready in prepared:
+            jobs.append(submit(ready, again=again, warn=warn))
+            if not go_on:
+                link_rerun(self, jobs[-1])
+        now = describe_code(jobs[0])
+        if before and now not in ("", before):
+            warn(f"the code has changed since job {self.id}: {before} -> {now}")
         return jobs
 
     def diagnose(self) -> Diagnosis:

@@ -6,11 +6,14 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import JobgenError, UsageError
-from jobgen.jobs.files import RUNS
+from jobgen.jobs.files import RUNS, read_if_left
+from jobgen.jobs.record import JobRecord
+from jobgen.output import format_count
 from jobgen.records import NamedTuple
 
 DIFF = "code.diff"
@@ -47,6 +50,20 @@ def read_code() -> Code:
     if more > 0:
         diff += f"\n... and {more} more characters\n"
     return Code(commit, len(own), diff)
+
+
+def describe_code(job: JobRecord) -> str:
+    """Return which code a job ran, such as `commit 3f2a91c0d7e1`; empty if that is not known.
+
+    Two jobs that ran the same have the same words.
+    """
+    if not job.commit:
+        return ""
+    changes = ""
+    if job.changed:
+        digest = sha256(read_if_left(job.whole_dir / DIFF).encode()).hexdigest()
+        changes = f" and {format_count(job.changed, 'changed file')} (diff {digest[:8]})"
+    return f"commit {job.commit[:12]}{changes}"
 
 
 def name_copy(name: str, token: str) -> Path:

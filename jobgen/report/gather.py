@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jobgen.diagnose import find_failure
-from jobgen.jobs.code import DIFF
+from jobgen.jobs.code import DIFF, describe_code
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
 from jobgen.jobs.table import list_origins
@@ -77,7 +77,9 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         preflight=preflight,
         allreduce=allreduce,
         charged=compute_charge(plan, attempts, ran),
-        settings=collect_settings(asked.overrides, task, history.config(), places),
+        settings=collect_settings(
+            asked.overrides, task, history.config(), places, describe_code(job)
+        ),
         varied=find_varied(asked.overrides, task),
         origins=tuple(list_origins(job)),
         tracked=find_tracked(str(history.run_dir)),

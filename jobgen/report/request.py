@@ -87,14 +87,17 @@ def collect_settings(
     task: dict[str, str],
     config: dict[str, Any],
     places: tuple[Place, ...],
+    code: str,
 ) -> dict[str, str]:
-    """Return overrides, a task's own values, the trainer's settings, and the nodes and ranks."""
+    """Return overrides, a task's own values, the trainer's settings, nodes, ranks and the code."""
     own = {key: str(value) for key, value in config.items() if key not in _PATHS}
     more = {name: value for name, value in task.items() if name.replace("-", "_") not in own}
     settings = overrides | more
     if places:
         settings["nodes"] = str(len(places))
         settings["ranks"] = str(sum(len(place.ranks) for place in places))
+    if code:
+        settings["code"] = code
     return settings | own
 
 

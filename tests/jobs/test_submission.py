@@ -642,6 +642,27 @@ class TestAnswers:
         scripts = [path.read_text() for path in Path().glob("runs/a/*/script")]
         assert all("\n# rendered by jobgen from: job.yaml\n" in one for one in scripts)
 
+    def test_a_rerun_and_a_comparison_tell_that_the_code_has_changed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def change(number: int, then: str) -> str:
+            Path("model.py").write_text(f"x = {number}\n")
+            own = "git -c user.name=a -c user.email=a@b.c"
+            subprocess.run(f"{own} {then}", shell=True, check=True, stdout=subprocess.DEVNULL)
+            return jobgen("rerun", id, "--again").err if id else ""
+
+        id = ""
+        Path(".gitignore").write_text("*\n!model.py\n")
+        change(1, "init -q && git add model.py && git -c user.name=a -c user.email=b commit -qm x")
+        assert self.submit(monkeypatch).code == 0
+        id, code = (str(record(Path())[key]) for key in ("id", "commit"))
+        assert "the code" not in change(1, "status")
+        words = f"the code has changed since job {id}: commit {code[:12]} -> commit "
+        assert f"{words}{code[:12]} and 1 changed file (diff " in change(2, "status")
+        assert re.search(rf"(?m)^{words}[0-9a-f]{{12}}$", change(2, "commit -qam y"))
+        told = json.loads(jobgen("report", "--all", "--json").out)
+        assert told["comparison"]["settings"] == ["code"]
+
     def test_a_job_that_began_and_that_the_scheduler_has_forgotten(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
