@@ -10,7 +10,7 @@ from itertools import chain, takewhile
 from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
-from jobgen.diagnose.cause import ALONE, APART, HANG, HIDDEN, TIMEOUT, Cause
+from jobgen.diagnose.cause import ALONE, APART, HANG, HIDDEN, KILLED_SCRIPT, TIMEOUT, Cause
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import LAUNCHER, Evidence
@@ -137,10 +137,18 @@ class Judge:
         logs = chain.from_iterable(self.evidence.logs.values())
         output = self.evidence.output
         verdict = find_verdict([self.word, *output, *keep(logs, ends.match)])
+        # Slurm's word for a job that was not started stands for one whose script was killed, too.
+        if verdict and verdict.cause.id == "output-folder" and self._has_begun():
+            return Match(KILLED_SCRIPT, verdict.line)
         if verdict is None or verdict.cause.id != "node-lost":
             return verdict
         own = [line for line in output if line.file.name == LAUNCHER and is_own(line)]
         return find_cause(own, "script") or verdict
+
+    def _has_begun(self) -> bool:
+        """Whether its last start has begun by what its script has left, but not how it ended."""
+        left = run_folder.read_traces(self.evidence.job)
+        return left.begun is not None and not left.word
 
     def _judge_walltime(self, about: Diagnosis) -> Diagnosis:
         """A hang, if it was silent to the end or for half of it; else with what it wrote last."""

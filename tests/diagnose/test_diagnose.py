@@ -152,6 +152,17 @@ def test_the_schedulers_word_decides(run: Run, state: State, cause: str) -> None
     assert run.diagnose(state).cause == cause
 
 
+def test_a_job_that_has_begun_was_not_prevented_from_it(run: Run) -> None:
+    """Slurm has one word for an output that it cannot open and for a script that was killed."""
+    run.write("attempts/0/script", "")
+    run.rank(1, "step 230\n", after=240, code=-9)
+    killed = run.diagnose(State("failed", "FAILED JobLaunchFailure"))
+    assert (killed.cause, killed.rank) == ("killed", None)
+    assert killed.title.startswith("the job's script was killed while it ran")
+    run.write("attempts/0/outcome", "continued 0\n")  # of a start before
+    assert run.diagnose(State("failed", "FAILED JobLaunchFailure")).cause == "output-folder"
+
+
 @pytest.mark.parametrize(
     ("state", "said"),
     [
