@@ -42,6 +42,7 @@ _FORMS = {
 _PATTERNS = [(name, re.compile(form)) for name, form in _FORMS.items()]
 _MOST = {
     "submitted": 1e11,
+    "first_submitted": 1e11,
     "tasks": 10_000,  # as in a spec
     "together": 10_000,
     "first_attempt": 10**6,
@@ -86,6 +87,7 @@ class JobRecord:
     pid: int | None = None
     started: int | None = None
     first_attempt: int = 0
+    first_submitted: float = 0.0  # of a chain that has gone on; 0 of others
     counted_from: int = 0  # the number of the attempt from which a chain's starts count
     links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
     tasks: int = 0  # of the array that it is

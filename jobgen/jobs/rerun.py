@@ -55,10 +55,14 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
         ready = _prepare(_load(job, about, write_overrides(overrides)), about)
     _check_place(job, ready)
     _check_undone(job)
-    starts, chain = len(list_attempts(job.run_folder)), list_chain(job)
-    return replace(
-        ready, continues=replace(find_whole(job), links=tuple(chain[1:]), counted_from=starts)
+    whole = find_whole(job)
+    goes_on = replace(
+        whole,
+        links=tuple(list_chain(job)[1:]),
+        first_submitted=whole.first_submitted or whole.submitted,
+        counted_from=len(list_attempts(job.run_folder)),
     )
+    return replace(ready, continues=goes_on)
 
 
 def _check_place(job: JobRecord, ready: Submission) -> None:

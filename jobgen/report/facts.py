@@ -42,7 +42,7 @@ class Attempt(NamedTuple):
     nodes: tuple[str, ...]
     began: float | None
     first_step: float | None
-    ended: float | None  # None while it runs, or where it left no word
+    ended: float | None  # None while it runs; its last sign of life where it left no word
     outcome: str | None
     exit_code: int | None
 

@@ -47,10 +47,11 @@ class Folder:
             self.notes.append(f"only the first {_MOST_TEXT:,} characters of {name} are shown")
         return text[:_MOST_TEXT]
 
-    def attempts(self, first_steps: dict[int, float]) -> tuple[Attempt, ...]:
-        """Return the starts of the script."""
-        starts = []
-        for folder in map(Path, run_folder.read_traces(self.job).attempts):
+    def attempts(self, first_steps: dict[int, float], *, over: bool) -> tuple[Attempt, ...]:
+        """Return the starts of the script; one that is over ended by its last sign of life."""
+        starts: list[Attempt] = []
+        folders = [*map(Path, run_folder.read_traces(self.job).attempts)]
+        for folder in folders:
             index, ended = int(folder.name), get_mtime(folder / "outcome") or None
             word, code = run_folder.read_outcome(str(folder))
             if ended and not word:
@@ -61,6 +62,8 @@ class Folder:
                 first = 0.0
             names = read_if_left(folder / "nodes").split()
             nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
+            if not ended and (over or folder != folders[-1]):
+                ended = max(map(get_mtime, folder.glob("node-*.*")), default=None)
             end = (ended, word, code) if word else (ended, None, None)
             starts.append(Attempt(index, nodes, began or None, first or None, *end))
         return tuple(starts)
@@ -72,7 +75,7 @@ class Folder:
         places: list[Place] = []
         for name, role in self.job.roles.items():
             part = Folder(role)
-            own = part._list_own_places(part.attempts({}), plans.get(name))
+            own = part._list_own_places(part.attempts({}, over=False), plans.get(name))
             places += [place._replace(role=name) for place in own]
         return tuple(places or self._list_own_places(attempts, plan))
 

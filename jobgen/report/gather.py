@@ -43,7 +43,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     asked = read_asked(str(folder.home), script, has_spec=bool(spec))
     plan, task = asked.plan, read_task(job, script)
     history = _read_history(job, asked.metrics)
-    attempts = folder.attempts(history.first_steps())
+    attempts = folder.attempts(history.first_steps(), over=state.ended)
     training = history.training()
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
@@ -63,7 +63,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         state=state.name,
         reason=state.reason,
         summary="",
-        submitted=job.submitted,
+        submitted=_find_submission(job),
         waited=_measure_wait(job, attempts, used),
         ran=ran,
         attempts=attempts,
@@ -97,7 +97,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
     """Return the ledger of a single run, up to the moment `now` if it has not `ended`."""
     history = _read_history(job, "")
-    attempts = Folder(job).attempts(history.first_steps())
+    attempts = Folder(job).attempts(history.first_steps(), over=ended)
     until = history.last if ended else now
     return _keep_ledger(job, attempts, history, _read_samples(job), until=until)
 
@@ -107,11 +107,17 @@ def _list_programs(job: JobRecord) -> list[JobRecord]:
     return [*job.roles.values()] or [job]
 
 
+def _find_submission(job: JobRecord) -> float:
+    """Return when the job was first submitted."""
+    return job.first_submitted or job.submitted
+
+
 def _read_history(job: JobRecord, metrics: str) -> History:
     main = _list_programs(job)[-1]
     metrics = metrics.replace("$JOBGEN_RUN_DIR", main.run_folder)
     metrics = metrics.replace("$JOBGEN_JOB_ID", job.run_dir.name)
-    return History(main.run_dir, Path(job.folder), given=metrics, since=job.submitted - _CLOCKS)
+    since = _find_submission(job) - _CLOCKS
+    return History(main.run_dir, Path(job.folder), given=metrics, since=since)
 
 
 def _read_samples(job: JobRecord) -> Samples:
@@ -128,7 +134,8 @@ def _keep_ledger(
     used: Used = NOT_COUNTED,
 ) -> Ledger | None:
     """Return the ledger with the energy of the nodes, or else of the GPUs."""
-    ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=job.submitted, until=until)
+    submitted = _find_submission(job)
+    ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=submitted, until=until)
     if ledger is None:
         return None
     if used.energy:
@@ -148,6 +155,7 @@ def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iter
 def _measure_wait(job: JobRecord, attempts: tuple[Attempt, ...], used: Used) -> float | None:
     if used.submitted and used.started:
         return max(0.0, used.started - used.submitted)
-    if attempts and attempts[0].began is not None and job.submitted:
-        return max(0.0, attempts[0].began - job.submitted)
+    submitted = _find_submission(job)
+    if attempts and attempts[0].began is not None and submitted:
+        return max(0.0, attempts[0].began - submitted)
     return None

@@ -139,6 +139,7 @@ def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
     assert asked == ["squeue", "sacct"], "once each"
     assert ready.continues is not None
     assert (ready.continues.links, ready.continues.counted_from) == (("10",), 1)
+    assert ready.continues.first_submitted == job.submitted
     assert "--export=ALL,JOBGEN_CHAIN=9" in ready.argv()
     queued = CommandResult("11|PENDING|None|N/A|N/A\n", 0, "")
     monkeypatch.setattr(process, "ask", lambda *_, **__: queued)

@@ -6,6 +6,7 @@ import math
 import os
 import random
 import shutil
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -639,6 +640,25 @@ def test_a_task_without_arguments_has_no_values(tmp_path: Path) -> None:
     array = JobRecord(**{**vars(array), "tasks": 2})
     array.save()
     assert [run.varied for run in of(array).runs] == [{}, {}]
+
+
+def test_a_start_without_an_outcome_lasted_until_its_last_sign_of_life(tmp_path: Path) -> None:
+    """Of a chain that was continued; the time before that counts from its first submission."""
+    lines = metrics(4, steps=100)
+    job = make(tmp_path, "4.pbs", ranks=4, lines=lines, outcomes=("", ""))
+    job = replace(job, submitted=BEGAN + 3500, first_submitted=job.submitted, counted_from=1)
+    job.save()
+    sign = job.run_dir / "attempts/0/node-0.alive"
+    sign.write_text("")
+    os.utime(sign, (BEGAN + 900, BEGAN + 900))
+    (job.run_dir / "attempts/1/node-0.alive").write_text("")  # now
+    run = report([job], now=BEGAN + 4000).runs[0]
+    assert (run.state, run.ran, run.submitted, run.waited) == ("running", 1300, BEGAN - 1800, 1800)
+    assert run.ledger
+    assert run.ledger.seconds["queued"] == 1800 + 2700
+    (job.run_dir / "attempts/1/outcome").write_text("done 0\n")
+    os.utime(job.run_dir / "attempts/1/outcome", (BEGAN + 3700, BEGAN + 3700))
+    assert of(job).runs[0].ran == 1000
 
 
 def test_none_of_equal_runs_is_the_best(tmp_path: Path) -> None:
