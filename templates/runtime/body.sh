@@ -6,8 +6,8 @@ run_job() {    # sets status
     mkdir -p "$log"
     echo "$node" >"$attempt_dir/nodes"
     say "job $job_id, start $((attempt + 1)), on $node; logs are in $run_dir"
-    for signal in HUP USR1 USR2 CONT; do
-        [[ $(trap -p "$signal") ]] || trap 'pass_on '"$signal" "$signal"
+    for signal in HUP USR2 CONT $(has begin_walltime || echo USR1); do
+        trap 'pass_on '"$signal" "$signal"
     done
     say "$node is node 0 in start $((attempt + 1)); it needs no rendezvous" >>"$log/agent.log"
     run_child run_body

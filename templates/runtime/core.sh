@@ -12,8 +12,8 @@ make_run_folder() {    # and in it one for each start of this script: a requeue 
     cp "$0" "$this_script"
     sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
-    trap 'conclude "$?"' EXIT
-    trap 'stop=SIGTERM && end_job' TERM INT    # end_job: what runs may stop in order
+    trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # they would end bash as if all were well
+    for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_job" "$it"; done
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
 run_agent() {    # a node's part; nothing is taken over from around the job; sets status
@@ -62,7 +62,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    set +eu && trap '' TERM INT USR1 && local status=$1 file='' it
+    set +eu && trap '' TERM INT HUP XCPU USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
     for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
     case $word:$stop:$status in

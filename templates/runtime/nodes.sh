@@ -12,7 +12,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    trap 'end_node "$?"' EXIT
+    trap 'end_node "$?"' EXIT; trap : USR1 USR2    # these are for the program
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
     : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
     say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"

@@ -1,5 +1,5 @@
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
-    trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
+    trap '((SECONDS < WALLTIME)) || { stop="the walltime of $WALLTIME s" && end_job; }' USR1
     remind "$((WALLTIME - SECONDS))" &>/dev/null &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
