@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 5a09cdbbd654 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 8cd480953b7b ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -68,8 +68,8 @@ make_run_folder() {    # and in it one for each start of this script: a requeue 
     cp "$0" "$this_script"
     sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
-    trap 'conclude "$?"' EXIT
-    trap 'stop=SIGTERM && end_job' TERM INT    # end_job: what runs may stop in order
+    trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # they would end bash as if all were well
+    for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_job" "$it"; done
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
 run_agent() {    # a node's part; nothing is taken over from around the job; sets status
@@ -118,7 +118,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
 conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
-    set +eu && trap '' TERM INT USR1 && local status=$1 file='' it
+    set +eu && trap '' TERM INT HUP XCPU USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
     for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
     case $word:$stop:$status in
@@ -199,7 +199,7 @@ rendezvous.TCPStore = open_on_loopback
 main()
 '
 begin_walltime() {    # the script ends itself at the walltime: no scheduler does
-    trap 'stop="the walltime of $WALLTIME s" && end_job' USR1
+    trap '((SECONDS < WALLTIME)) || { stop="the walltime of $WALLTIME s" && end_job; }' USR1
     remind "$((WALLTIME - SECONDS))" &>/dev/null &
 }
 remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
@@ -227,7 +227,7 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    trap 'end_node "$?"' EXIT
+    trap 'end_node "$?"' EXIT; trap : USR1 USR2    # these are for the program
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
     : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
     say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
