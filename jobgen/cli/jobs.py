@@ -68,7 +68,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
 
 
 def _show_one(rows: Iterable[JobRow], *, named: bool) -> None:
-    """Print the state of a job, if it was found, on a line of its own, and the details."""
+    """Print the state of a job, if it was found, alone on a line, and the details."""
     from jobgen.jobs import table
 
     for row in rows:

@@ -76,7 +76,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def brief(self) -> str:
-        """The headline, and the file with the line that shows it, where there is one."""
+        """The headline, and the file of the first line of the evidence, if any line shows it."""
         shown = re.match(r"(.+?):\d+: ", "".join(self.evidence[:1]))
         return f"{self.headline}; see {shown[1]}" if shown else self.headline
 
