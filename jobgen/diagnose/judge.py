@@ -10,7 +10,16 @@ from itertools import chain, takewhile
 from pathlib import Path
 
 from jobgen.diagnose.alike import name_alike
-from jobgen.diagnose.cause import ALONE, APART, HANG, HIDDEN, KILLED_SCRIPT, TIMEOUT, Cause
+from jobgen.diagnose.cause import (
+    ALONE,
+    APART,
+    HANG,
+    HIDDEN,
+    KILLED_SCRIPT,
+    NO_SPACE,
+    TIMEOUT,
+    Cause,
+)
 from jobgen.diagnose.diagnosis import MOST_LINES, Diagnosis, show_lines
 from jobgen.diagnose.ending import find_last_words
 from jobgen.diagnose.evidence import LAUNCHER, Evidence
@@ -28,6 +37,7 @@ from jobgen.schedulers.base import State
 # A process that has failed ends all others within 30 s. If they go on for longer, it was started
 # again.
 _RECOVERED = 60.0
+_LITTLE = 1 << 20  # bytes, with which no file system serves a job
 # What ends a start, and the scheduler starts the job again; and what to do.
 _BY_ITSELF = {
     "node-lost": "it starts again by itself; to {leave_out}, cancel it and submit again",
@@ -207,7 +217,29 @@ class Judge:
         first = self.processes.find_elsewhere(self.first) or self.first
         if first.doubt and self.processes.has_left():
             return None
-        return self._judge_first(first)
+        about = self._judge_first(first)
+        return self._look_at_disk(about) if about.cause.startswith("exit ") else about
+
+    def _look_at_disk(self, about: Diagnosis) -> Diagnosis:
+        """The same by a full file system, where there was or is one: there nobody can say why."""
+        said = [line for line in self.evidence.output if re.search(NO_SPACE.says, line.text)]
+        if said:
+            words = "a file system was full"
+        elif self._is_disk_full():
+            words = "the file system of the run folder is full"
+        else:
+            return about
+        return about._replace(
+            cause=NO_SPACE.id,
+            title=f"{about.title}; {words}",
+            remedy=NO_SPACE.remedy,
+            evidence=show_lines(*said[:1]) + about.evidence,
+        )
+
+    def _is_disk_full(self) -> bool:
+        disk = os.statvfs(self.evidence.job.whole_dir)
+        without_inodes = disk.f_files and not disk.f_favail
+        return bool(without_inodes) or disk.f_bavail * disk.f_frsize < _LITTLE
 
     def _judge_first(self, first: Explained) -> Diagnosis:
         """With those that failed alike, or with the one that it waited for."""
@@ -248,7 +280,8 @@ class Judge:
         title = f"its output says: {last.text.strip()[:MOST_WORDS]}" if last else self.about.title
         shown = show_lines(*printed)[-MOST_LINES:]
         folder = os.path.relpath(self.evidence.run_dir)
-        return self.about._replace(title=title, evidence=shown, remedy=f"look into {folder}")
+        about = self.about._replace(title=title, evidence=shown, remedy=f"look into {folder}")
+        return self._look_at_disk(about)
 
     def _call_healthy(self, title: str) -> Diagnosis:
         return self.about._replace(cause="healthy", title=title)

@@ -4,9 +4,11 @@
 """
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,6 +152,27 @@ def test_what_the_script_itself_says_is_always_known() -> None:
 )
 def test_the_schedulers_word_decides(run: Run, state: State, cause: str) -> None:
     assert run.diagnose(state).cause == cause
+
+
+def test_a_full_disk_is_the_cause_where_nobody_could_say_why(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank in range(4):
+        run.rank(rank, "step 15\n", after=10)
+    assert run.diagnose().cause == "exit 1"
+    run.script("cp: error writing '/job/attempts/1/script': No space left on device\n")
+    full = run.diagnose()
+    words = "all 4 ranks: it left with exit code 1, and said: step 15; "
+    assert (full.cause, full.headline) == ("no-space", f"{words}a file system was full")
+    assert "No space left on device" in full.evidence[0]
+    run.script("")
+    real = os.statvfs(run.folder)
+    fields = ["bsize", "frsize", "blocks", "bfree", "bavail", "files", "ffree", "favail"]
+    values = {f"f_{name}": getattr(real, f"f_{name}") for name in fields} | {"f_bavail": 0}
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**values))
+    assert run.diagnose().headline == f"{words}the file system of the run folder is full"
+    run.rank(1, f"{TRACE}ValueError: of the program\n", after=5)
+    assert run.diagnose().cause == "exception"
 
 
 def test_a_job_that_has_begun_was_not_prevented_from_it(run: Run) -> None:
