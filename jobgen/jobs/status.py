@@ -46,9 +46,8 @@ class JobStatus(NamedTuple):
 
     @property
     def starts(self) -> int:
-        """The number of its starts, where a chain has gone on of those since then."""
-        first = self.job.counted_from
-        return sum(int(os.path.basename(path)) >= first for path in self.attempts)
+        """The number of its last start, as its script counts them; 0 before the first."""
+        return int(os.path.basename(self.attempts[-1])) + 1 if self.attempts else 0
 
 
 class StatusReport(NamedTuple):

@@ -75,8 +75,8 @@ class JobRow(NamedTuple):
     reason: str
     start: float | None  # of a queued job, when that is expected
     limit: float | None  # when its walltime ends
-    starts: int  # so far; 0 of an array
-    at_most: int | None  # starts of a chain; null where it is none, or has ended
+    starts: int  # the number of the last; 0 of an array
+    at_most: int | None  # and of the last that a chain may have; null where none goes on
     progress: Progress | None = None
     tasks: tuple[TaskState, ...] = ()
     commit: str = ""  # that git had checked out at submission
@@ -88,17 +88,21 @@ class JobRow(NamedTuple):
     verdicts: tuple[Verdict, ...] = ()  # on its failures
     bad_nodes: tuple[BadNode, ...] = ()
     roles: tuple[RoleState, ...] = ()  # of several programs, those that have begun
+    listed_as: str = ""  # the ID that the scheduler has now, of a chain in which that is another
     cause: str = ""  # who failed first, and of what, where it is asked of one job
 
     def details(self) -> list[str]:
         """Return all about it beyond the state, a sentence a line."""
         lines = list(filter(None, [self.reason, self.cause]))
+        if self.listed_as:
+            lines.append(f"the scheduler has it as job {self.listed_as}")
         if self.state == "queued" and self.start is not None:
             lines.append(f"expected to start {_format_moment(self.start)}")
         following = self.state == "queued"
         number = max(1, self.starts + following)
         if self.at_most or number > 1:
-            most = f" of at most {self.at_most}" if self.at_most else ""
+            # A start after a failure may be one more than the chain counts.
+            most = f" of at most {self.at_most}" if number <= (self.at_most or 0) else ""
             lines.append(f"{'next: ' * following}start {number}{most}")
         if self.progress:
             lines.append(self.progress.as_text())
@@ -132,7 +136,7 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         start=state.start,
         limit=state.limit,
         starts=status.starts,
-        at_most=about.at_most if about else None,
+        at_most=job.counted_from + about.at_most if about and about.at_most else None,
         tasks=tuple(_list_states(status.tasks, given)),
     )
     if not status.attempts or (state.ended and not tracked):
@@ -144,7 +148,11 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
 
 
 def _add_tracked(row: JobRow, status: JobStatus, roles: dict[str, JobRecord]) -> JobRow:
-    run_folder = status.job.run_folder
+    run_folder, left = status.job.run_folder, read_traces(status.job)
+    if status.state.ended:
+        row = row._replace(start=left.begun, limit=left.limit)
+    elif (listed := left.open_chain[0]) != status.job.id:
+        row = row._replace(listed_as=listed)
     return row._replace(
         tracked=find_tracked(run_folder),
         verdicts=tuple(read_verdicts(status.attempts)),

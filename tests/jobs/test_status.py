@@ -759,6 +759,35 @@ def test_a_chain_tells_its_position(scheduler: Scheduler) -> None:
     (one.run_dir / "attempts" / "1" / "outcome").write_text("continued 0\n")
     scheduler.says("squeue", "7|PENDING|None|N/A|N/A\n")
     assert jobgen("status", "7").out == "queued\nnext: start 3 of at most 4\n"
+    attempt(one, "failed 1", number=2)
+    attempt(one, number=3)
+    assert jobgen("status", "7").out == "queued\nnext: start 5\n"
+
+
+def test_a_chain_that_has_gone_on_has_one_count_of_starts_and_the_scheduler_s_id(
+    scheduler: Scheduler,
+) -> None:
+    one = replace(job("7"), counted_from=1, links=("35",))
+    one.save()
+    attempt(one, "failed 1")
+    (one.run_dir / "attempts/0/job").write_text("7\n")
+    (one.run_dir / "script").write_text(f"#!/bin/bash\n{HEADER}")
+    scheduler.says("squeue", "35|PENDING|Priority|N/A|N/A\n")
+    waits = "queued\nPriority\nthe scheduler has it as job 35\nnext: start 2 of at most 5\n"
+    assert jobgen("status", "7").out == waits
+    attempt(one, number=1)
+    (one.run_dir / "attempts/1/job").write_text("35\n")
+    scheduler.says("squeue", "35|RUNNING|None|N/A|N/A\n")
+    runs = "running\nthe scheduler has it as job 35\nstart 2 of at most 5\n"
+    assert jobgen("status", "7").out == runs
+
+
+def test_a_job_that_has_ended_tells_when_it_began(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one, "done 0")
+    (one.run_dir / "attempts/0/script").write_text(f"#!/bin/bash\n{HEADER}")
+    (row,) = json.loads(jobgen("status", "7", "--json").out)["jobs"]
+    assert row["limit"] - row["start"] == 600
 
 
 def test_an_earlier_start_tells_how_far_a_run_has_come_but_not_when_it_is_done(
