@@ -43,7 +43,8 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show the state of jobs (ID, name or run folder; default: the latest).
 
     States are queued, running, stopping, done, failed, cancelled, timeout, node lost and unknown.
-    For one job, the first line is only its state, and details follow. Several jobs print a table.
+    For one job, the first line is only its state, and details follow; without a word, its name and
+    ID come before, on stderr. Several jobs print a table.
     """
     refuse_together({"--watch": watch, "--json": as_json})
     from jobgen import find_all, get_status
@@ -116,6 +117,7 @@ def list_jobs(
 
     from jobgen import get_status, list_jobs
     from jobgen.jobs import table
+    from jobgen.jobs.find import NO_JOB
     from jobgen.schedulers.base import StateName
 
     if state is not None and state.lower() not in get_args(StateName):
@@ -133,6 +135,8 @@ def list_jobs(
     chosen = [each for each in seen.jobs if state in (None, each.state.name)]
     rows = [table.build_row(each) for each in chosen[:limit]]
     put_answer({"jobs": rows}, table.format_jobs(rows, folders=everywhere), as_json=as_json)
+    if not (known or everywhere or problems or as_json):
+        put_err(NO_JOB)
     _raise_problems(problems, seen.silences)
 
 
@@ -164,16 +168,16 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
         for job in named:
             if job.id in ended:
                 put_err(f"{job.name} {job.id}: cancelled")
-        _name_others([job for job in named if job.id in ended], jobs)
+        _name_others(named, jobs)
         if as_json:
             put_out({"cancelled": ended})
 
 
-def _name_others(ended: Sequence[Job], words: Sequence[str]) -> None:
-    """Say who has the name by which a job was meant that was cancelled."""
+def _name_others(named: Sequence[Job], words: Sequence[str]) -> None:
+    """Say who else has the name by which a job was meant, whether that was cancelled or not."""
     from jobgen.jobs.status import list_namesakes
 
-    for job in ended:
+    for job in named:
         if job.name in words and (others := list_namesakes(job)):
             put_err(f"{job.name} is its latest job; of that name goes on: {', '.join(others)}")
 

@@ -13,6 +13,7 @@ from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 from jobgen.jobs.run_folder import list_chain
 
+NO_JOB = "no job was submitted from this folder; `jobgen list --all` lists those of other folders"
 _ID = r"\d+(?:-\d{6}-\d+)?"  # as of Slurm and PBS, or of a local job
 
 
@@ -31,8 +32,7 @@ def _find_one(word: str | None) -> JobRecord:
     if word is None:
         if job := _read_latest("*/*"):
             return job
-        hint = "`jobgen list --all` lists those of other folders"
-        raise UsageError(f"no job was submitted from this folder; {hint}")
+        raise UsageError(NO_JOB)
     name = os.path.normpath(word).removeprefix(f"{RUNS}/")  # the folder of its runs names it too
     if job := _find_by_id(word) or _find_by_name(name) or _find_task(word.rstrip("/")):
         return job

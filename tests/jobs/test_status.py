@@ -928,6 +928,7 @@ def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
     )
     assert jobgen("status") == (2, "", message)
     assert jobgen("list", "--json") == (0, '{\n  "jobs": []\n}\n', "")
+    assert jobgen("list")[::2] == (0, message)
 
 
 def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
@@ -951,6 +952,8 @@ def test_cancel_names_others_of_the_same_name(scheduler: Scheduler) -> None:
     scheduler.says("squeue", "1|RUNNING|None|N/A|N/A\n2|COMPLETED|None|N/A|N/A\n")
     others = "a is its latest job; of that name goes on: 1\n"
     assert jobgen("cancel", "a") == (0, "", f"a 3: cancelled\n{others}")
+    over = "job 3 has already ended\n"
+    assert jobgen("cancel", "a") == (5, "", f"{others}{over}")
     assert jobgen("cancel", "1").err == "a 1: cancelled\n"
 
 
