@@ -28,6 +28,7 @@ from jobgen.diagnose.cause import (
     ADVICE,
     APART,
     CAUSES,
+    FOLDER,
     HIDDEN,
     LEFT_EARLY,
     SECTIONS,
@@ -203,6 +204,7 @@ def diagnose_page() -> str:
     lines = [DIAGNOSE]
     slurm, pbs = (SCHEDULERS[name].advice._asdict() for name in ("slurm", "pbs"))
     words = {key: f"{slurm[key]} (Slurm), {pbs[key]} (PBS)" for key in slurm}
+    words["folder"] = FOLDER
     for title, causes in (
         ("The scheduler's report", SECTIONS["scheduler"]),
         ("The job script and its preflight", SECTIONS["script"]),
@@ -214,7 +216,7 @@ def diagnose_page() -> str:
         rows = [f"| `{one.id}` | {one.title} | {one.remedy.format(**words)} |" for one in causes]
         lines += [*dict.fromkeys(rows), ""]
     lines += ["### Other exceptions", "", "| what it is | what to do |", "| --- | --- |"]
-    lines += [f"| {' | '.join(remedy.split(': ', 1))} |" for _, remedy in ADVICE]
+    lines += [f"| {' | '.join(remedy.format(**words).split(': ', 1))} |" for _, remedy in ADVICE]
     return "\n".join([*lines, ""])
 
 

@@ -8,11 +8,12 @@ judged by its progress.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import islice
 
-from jobgen.diagnose.cause import NOT_READY, TIMEOUT
+from jobgen.diagnose.cause import COPY, FOLDER, NOT_READY, TIMEOUT
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
@@ -20,6 +21,7 @@ from jobgen.diagnose.judge import Judge
 from jobgen.diagnose.looking import look_into_program
 from jobgen.diagnose.odd import find_slow
 from jobgen.jobs import run_folder
+from jobgen.jobs.code import name_copy
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.output import format_count
@@ -79,6 +81,8 @@ def _fill_in(remedy: str, job: JobRecord, node: str) -> str:
     held = run_folder.read_traces(job).open_chain[0]  # of a chain the one whose turn it is
     advice["release"] = advice["release"].replace("ID", held)
     advice["leave_out"] = advice["leave_out"].replace("NODE", node)
+    has_copy = os.path.isdir(os.path.join(job.folder, name_copy(job.name, job.token)))
+    advice["folder"] = COPY if has_copy and job.token else FOLDER
     return remedy.format(**advice).replace("JOB", job.id)
 
 

@@ -31,7 +31,7 @@ class Cause(NamedTuple):
     anywhere (`jobgen: ...`); what else the script notes is not evidence. In both, groups whose
     names begin with `node` find the node that it is about, where that may be another than the one
     that says so. In a remedy names in braces stand for words of the job's scheduler
-    (`Advice` in `schedulers/base.py`).
+    (`Advice` in `schedulers/base.py`), and `{folder}` for where the program begins.
 
     `symptom`: something else went wrong first, and this is what it did. `vague`: another line of
     the same log may say it better. `waits`: who says so has only waited for others. `of_group`: an
@@ -89,6 +89,9 @@ ADVICE = tuple(
     (re.compile(_join(row["says"]), re.M), f"{row['title']}: {row['remedy']}")
     for row in _TABLE["advice"]
 )
+#: where a program begins: `{folder}` in a remedy, and that of a job with `snapshot`
+FOLDER = "the folder you submit from"
+COPY = "the copy that `snapshot` makes, without what git ignores (`snapshot: [PATH]` adds it)"
 EXCEPTION = Cause("exception", "it raised an exception", "look at that line and the log above it")
 #: title and remedy of a process that said nothing, by its exit code
 EXITS = {int(code): (row["title"], row["remedy"]) for code, row in _TABLE["exits"].items()}

@@ -154,6 +154,15 @@ def test_the_schedulers_word_decides(run: Run, state: State, cause: str) -> None
     assert run.diagnose(state).cause == cause
 
 
+def test_a_snapshot_lacks_what_git_ignores(run: Run) -> None:
+    run.rank(0, f"{TRACE}FileNotFoundError: [Errno 2] No such file: 'data/a.bin'\n", after=3)
+    assert "paths are relative to the folder you submit from; " in run.diagnose().remedy
+    run.job = replace(run.job, token="20260301-120000-abc")
+    (run.folder / "runs/job/code" / run.job.token).mkdir(parents=True)
+    remedy = run.diagnose().remedy
+    assert "to the copy that `snapshot` makes, without what git ignores (`snapshot: [" in remedy
+
+
 def test_a_full_disk_is_the_cause_where_nobody_could_say_why(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
