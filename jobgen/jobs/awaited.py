@@ -25,6 +25,9 @@ def find_awaited(text: str) -> tuple[str, list[str]]:
     Of a chain it is the ID of the last job, or for `after` of the first. Raises UsageError if no
     job below ./runs has the name.
     """
+    if "," in text:  # as sbatch takes it
+        each = " ".join(f"--after {part}" for part in text.split(","))
+        raise UsageError(f"--after {text!r}: give the option, with its kind, for each: {each}")
     kind, colon, words = text.rpartition(":") if text.count(":") < 2 else text.partition(":")
     jobs = [(word, _find_named(text, word)) for word in words.split(":")]
     ids = [_choose_id(word, job, kind) if job else word for word, job in jobs]

@@ -84,6 +84,11 @@ def test_the_end_of_a_chain_is_waited_for_or_the_submission_is_refused(tmp_path:
         settle("pbs", spec="after: {afterany: [40]}\n")
 
 
+def test_several_jobs_take_the_option_several_times() -> None:
+    with pytest.raises(UsageError, match=r"for each: --after afterok:done --after afterany:42$"):
+        find_awaited("afterok:done,afterany:42")
+
+
 def test_of_several_jobs_of_a_name_that_go_on_the_one_taken_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
