@@ -222,8 +222,8 @@ class Judge:
 
     def _look_at_disk(self, about: Diagnosis) -> Diagnosis:
         """The same by a full file system, where there was or is one: there nobody can say why."""
-        said = [line for line in self.evidence.output if re.search(NO_SPACE.says, line.text)]
-        if said:
+        lines = [line for line in self.evidence.output if re.search(NO_SPACE.says, line.text)]
+        if lines:
             words = "a file system was full"
         elif self._is_disk_full():
             words = "the file system of the run folder is full"
@@ -233,7 +233,7 @@ class Judge:
             cause=NO_SPACE.id,
             title=f"{about.title}; {words}",
             remedy=NO_SPACE.remedy,
-            evidence=show_lines(*said[:1]) + about.evidence,
+            evidence=show_lines(*lines[:1]) + about.evidence,
         )
 
     def _is_disk_full(self) -> bool:
