@@ -71,6 +71,14 @@ def spec(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
+        ("a.yaml submit --wait", "type: jobgen submit a.yaml --wait"),
+        ("12 logs", "type: jobgen logs 12"),
+        ("renderjob.yaml", "type: jobgen render job.yaml\n"),
+        ("submit.job.yaml -N 4", "type: jobgen submit job.yaml -N 4\n"),
+        ("logs12", "type: jobgen logs 12\n"),
+        ("logs-f 12", "type: jobgen logs 12 -f\n"),
+        ("submit--dry-run job.yaml", "type: jobgen submit job.yaml --dry-run\n"),
+        ("python -m jobgen submit job.yaml", "type: jobgen submit job.yaml\n"),
         (
             "rm 12",
             "type: jobgen clean 12, which removes the run folder of a job that has ended; to end",
@@ -409,6 +417,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
+        ("-m lr=0.1,0.01", "type: jobgen submit --set 'array.values.lr=[0.1, 0.01]'\n"),
+        ("submit job.yaml ++resources.nodes=3", "job.yaml --set resources.nodes=3\n"),
         ("submit job.yaml resources.nodes=4 run.args.lr=3", "=4 --set run.args.lr=3"),
         ("render job.yaml > a.sbatch", "type: jobgen render job.yaml -o a.sbatch"),
         ("init --time 4h --partition gpu -", "type: jobgen init - --walltime 4h --queue gpu"),
@@ -715,6 +725,7 @@ def test_a_program_of_hydra_gets_its_pairs_as_they_are():
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
+        ("submit job.yaml ~run.args +resources.nodes=3", " --set run.args=null --set resources."),
         ("submit --requeue --scheduler pbs", "--set on_walltime.then=requeue"),
         ("submit -l select=2:ngpus=3:mem=9gb", "_per_node=9GB --nodes 2 --gpus-per-node 3\n"),
         ("submit -v A=1,B=2", "--set environment.variables.A=1 --set environment.variables.B=2\n"),
@@ -853,6 +864,9 @@ TYPED = """\
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
+        ("env A=1 python train.py --lr 1", "--set environment.variables.A=1 -- --lr 1\n"),
+        ("scancel 123_[1-5]", "; type: jobgen cancel 123_{1..5}\n"),
+        ("nohup jobgen submit job.yaml", "type: jobgen submit job.yaml\n"),
         ("sbatch --exclude=n7 job.yaml", "--set 'directives=[\"#SBATCH --exclude=n7\"]'\n"),
         ("sbatch --parsable job.yaml", "job.yaml; for --parsable: jobgen submit prints the id"),
         ("docker run --gpus all img python train.py", "type: jobgen submit job.yaml"),
@@ -1132,6 +1146,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
+        ("list --state NF --all", "; type: jobgen list --state 'node lost' --all\n"),
         ("list --state PD", "; type: jobgen list --state queued\n"),
         ("cancel --state PENDING", "with the ids that `jobgen list --state queued` prints\n"),
         ("cancel --state R", "with the ids that `jobgen list --state running` prints\n"),
