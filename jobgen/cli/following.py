@@ -88,14 +88,18 @@ def follow_job(job: Job) -> State:
     return standing.state
 
 
+_PRINTED = ("logs/*/rank-0.out", "roles/*/logs/*/rank-0.out")  # in a run folder
+
+
 def run_shown(argv: Sequence[str], name: str) -> int:
     """Run the script of a job here, and print what its rank 0 prints; return its exit code."""
     from jobgen.jobs.files import RUNS
     from jobgen.process import run_here
 
-    runs, ended = os.path.join(RUNS, escape(name)), Event()
-    known = {path: os.path.getsize(path) for path in glob(f"{runs}/*/**", recursive=True)}
-    reader = Thread(target=_show_rank, args=(f"{runs}/*/attempts/*", known, ended))
+    runs, ended = os.path.join(RUNS, escape(name), "*"), Event()
+    before = (path for one in ("attempts/*", *_PRINTED) for path in glob(f"{runs}/{one}"))
+    known = {path: os.path.getsize(path) for path in before}
+    reader = Thread(target=_show_rank, args=(f"{runs}/attempts/*", known, ended))
     reader.start()
     try:
         return run_here(argv)
@@ -106,21 +110,25 @@ def run_shown(argv: Sequence[str], name: str) -> int:
 
 def _show_rank(starts: str, known: dict[str, int], ended: Event) -> None:
     """Print what rank 0 adds to its files where a start is not `known`, until the end."""
-    while True:
+    over = False
+    while not over:
         over = ended.wait(1)  # what came before it is read after it
-        for start in {*glob(starts)} - known.keys():
-            folder = escape(os.path.dirname(os.path.dirname(start)))
-            for path in glob(f"{folder}/**/logs/*/rank-0.out", recursive=True):
-                with open(path, "rb") as file:
-                    file.seek(known.get(path, 0))
-                    lines = file.read()
-                if not over:  # a line that is not whole waits
-                    lines = lines[: lines.rfind(b"\n") + 1]
-                known[path] = known.get(path, 0) + len(lines)
-                text = lines.decode(errors="replace")
-                put_out(make_printable(text) if sys.stdout.isatty() else text)
-        if over:
-            return
+        folders = [escape(one.rpartition("/attempts/")[0]) for one in {*glob(starts)} - {*known}]
+        files = [path for one in folders for form in _PRINTED for path in glob(f"{one}/{form}")]
+        with suppress(OSError):  # of a folder that is removed, or a terminal that is gone
+            for path in files:
+                known[path] = _print_lines(path, known.get(path, 0), whole=not over)
+
+
+def _print_lines(path: str, start: int, *, whole: bool) -> int:
+    """Print a file from a place on; return where it ends, or the `whole` lines in it do."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        lines = file.read()
+    lines = lines[: lines.rfind(b"\n") + 1] if whole else lines
+    text = lines.decode(errors="replace")
+    put_out(make_printable(text) if sys.stdout.isatty() else text)
+    return start + len(lines)
 
 
 def name_cause(job: JobRecord, state: State) -> str:

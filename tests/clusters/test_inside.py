@@ -131,6 +131,7 @@ def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path) -> N
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DONE: all processes ended well" in done.stdout
+    assert done.stdout.count("rank 0 on n1\n") == 1
     (folder,) = tmp_path.glob("runs/a/[0-9]*")
     ranks = sorted(path.read_text() for path in folder.glob("logs/*/rank-*.out"))
     assert ranks == ["rank 0 on n1\n", "rank 1 on n2\n"]
