@@ -138,8 +138,9 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
     if jobs:
         _name_kept(seen, waste, age, failed=which["failed"])
         _name_others(known, jobs)
-    elif not (waste or any(which.values())):
-        _count_kept(known, age)
+    elif known and not (waste or any(which.values())):
+        kept = format_count(len(known), "job")
+        put_err(f"{kept} kept: none ended more than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     if waste:
         _confirm_removal(waste, total, yes=yes)
@@ -195,11 +196,6 @@ def _name_kept(seen: StatusReport, waste: Sequence[Waste], age: str, *, failed: 
             why = f"it is {state.described}"
         if job.id not in going:
             put_err(f"{job.id}: kept, because {why}")
-
-
-def _count_kept(known: Sequence[Job], age: str) -> None:
-    if known:
-        put_err(f"{format_count(len(known), 'job')} kept: none ended more than {age} ago (--older)")
 
 
 def _name_others(known: Sequence[Job], names: Sequence[str]) -> None:
