@@ -10,7 +10,7 @@ from typing import get_args
 
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.purposes import FORMS, WHY
-from jobgen.batchscript.readable import find_place, find_shell
+from jobgen.batchscript.readable import find_place, find_shell, list_strays
 from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script, read_count
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.resolve import resolve
@@ -100,17 +100,18 @@ def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
 def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken, counting = [], list_counting(script)
-    values = {item.value for item in counting}
-    places = {item.line for item in script.read_directives if find_place(item)}
-    for item in script.read_directives:
-        of_place = item.line in places and item.option[0] != "-"  # one with blanks
+    values, strays = {item.value for item in counting}, list_strays(script)
+    for item in strays.values():
+        draft.lose(item.line, item.text, WHY.STRAY)
+    for item in [item for item in script.read_directives if not item.is_stray]:
+        cut = item.line in strays and item.value[-1:] == ","  # by the blank before a stray word
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
         elif item not in counting and item.option == "-l" and item.value not in values:
             draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
         elif item not in counting or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
             draft.keep(item.line, f"{script.can.sign} {item.option} {item.value}".rstrip())
-        elif not of_place:
+        elif not cut:
             taken.append(_join_folder(script, item))
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))

@@ -7,16 +7,14 @@ from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.purposes import FORMS, WHY, list_substituted
-from jobgen.batchscript.reader import DirectiveOption, Script
+from jobgen.batchscript.reader import BETWEEN_JOBS, DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
 
 SHELLS = ("bash", "sh", "dash")  # whose scripts bash runs as they do
-# Options that take a value: all but switches.
-_VALUED = re.compile(
-    r"-[AJMNPSejklmopqrt]|--(?!contig|excl|get-user|help|hold|ignore|nice|no-|over|parsable|quiet|re(boot|queue)"
-    rf"|propagate|spread|test-only|usage|use-|ver|wait)({'|'.join(get_capabilities('slurm').long_options)})"
-)
+# Options that take a value, but for switches.
+_LONG = "|".join(get_capabilities("slurm").long_options)
+_VALUED = re.compile(rf"(?!{FORMS['no-value'].pattern})(-[AJMNPSejklmopqrt]|--({_LONG}))\n")
 
 
 class ImportRefusedError(SpecError):
@@ -63,7 +61,7 @@ def find_place(item: DirectiveOption) -> str | None:
     unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\b[A-Z]+_[A-Z_]+\b|\S*[:=]$", item.value)
     if unsaid and FORMS["numbers"].fullmatch(item.option):  # which a variable is not
         return unsaid[0]
-    bare = not item.value and _VALUED.fullmatch(item.option)
+    bare = not item.value and _VALUED.match(f"{item.option}\n")
     return _find_named_place(item) or (item.option if bare else None)
 
 
@@ -72,6 +70,13 @@ def _find_named_place(item: DirectiveOption) -> str | None:
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
     match = FORMS["place"].search(own + more)
     return None if match is None or (item.value and match.start() > len(own)) else match[0]
+
+
+def list_strays(script: Script) -> dict[int, DirectiveOption]:
+    """Return the first word that is no option, by lines; not those of a place with blanks."""
+    items = script.read_directives
+    places = {item.line for item in items if find_place(item)}
+    return {x.line: x for x in reversed(items) if x.is_stray and x.line not in places}
 
 
 def refuse_unreadable(script: Script) -> None:
@@ -102,7 +107,7 @@ def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
     for item in script.read_directives:
         if script.can.chunks and FORMS["nqsv"].match(f"{item.option} {item.value} {walltime}"):
             yield item.line, f"{item.text} belongs to NQSV, not to PBS", ""
-        if item.option in ("hetjob", "packjob", ":"):
+        if item.option in BETWEEN_JOBS:
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
     kind = "SUBMITS_ITSELF" if FORMS["submits-itself"].search(script.text) else "SUBMITS"

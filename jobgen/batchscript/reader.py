@@ -26,6 +26,8 @@ COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
 GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
 # What Slurm sets for one option alone, whatever asks for the same in other words.
 _TOLD = "ntasks-per-node cpus-per-task cpus-per-gpu gpus-per-task gpus-per-node gpus"
+# Part the jobs of a heterogeneous one; other words that are no options, sbatch refuses.
+BETWEEN_JOBS = ("hetjob", "packjob", ":")
 _RESOURCE = re.compile(r",(?=[A-Za-z_]\w*(?:[=,]|$))")  # between those of one `-l` of PBS
 _PREFIX = {
     # Both take what follows without a blank as well: #PBS-q gpu.
@@ -58,6 +60,11 @@ class DirectiveOption(NamedTuple):
     value: str
     text: str  # the whole line
     read: bool
+
+    @property
+    def is_stray(self) -> bool:
+        """Whether it is a word that is no option, for which sbatch refuses the script."""
+        return self.option[0] != "-" and self.option not in BETWEEN_JOBS
 
 
 class Request(NamedTuple):
@@ -158,19 +165,19 @@ class Script:
         while words:
             word = words.pop(0)
             if not word.startswith("-"):
-                if self.can.short_options:  # hetjob; beside qsub's options it is of a comment
+                if word and self.can.short_options:  # beside qsub's options it is of a comment
                     yield column, word, ""
                 continue
             option, value = self._split_option(word)
-            if value is None and words and not FORMS["no-value"].match(f"{word}\n{words[0]}"):
+            if value is None and words and not FORMS["no-value"].match(f"{option}\n{words[0]}"):
                 value = words.pop(0)
             parts = _RESOURCE.split(value or "") if option == "-l" else [value or ""]
             yield from ((column, option, part) for part in parts)
 
     def _split_words(self, text: str) -> list[str]:
-        text = re.sub(r"\s#.*" if self.can.comments else r"(?<=-l)\s+(?=-)", "", text)
+        text = text if self.can.comments else re.sub(r"(?<=-l)\s+(?=-)", "", text)
         try:
-            return shlex.split(text)
+            return shlex.split(text, comments=self.can.comments)  # a # may end a word, as in sbatch
         except ValueError:  # a quote is open; the scheduler will complain
             return text.split()
 

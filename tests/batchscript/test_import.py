@@ -1213,6 +1213,25 @@ def test_sbatch_and_qsub_want_no_blank_before_an_option() -> None:
     assert spec["queue"] == "gpu"
 
 
+def test_a_directive_is_read_as_sbatch_reads_it() -> None:
+    for line, options in (
+        ("-n 1# of tasks (each)", [("--ntasks", "1")]),
+        ("--comment='a # b' -n 2", [("--comment", "a # b"), ("--ntasks", "2")]),
+        ("--exclusive -n 2", [("--exclusive", ""), ("--ntasks", "2")]),
+        ("--exclusive user", [("--exclusive", ""), ("user", "")]),
+    ):
+        script = make_script("python t.py", f"#SBATCH {line}")
+        assert [(item.option, item.value) for item in script.read_directives] == options
+
+
+def test_words_that_are_no_options_are_lost_with_the_list_that_they_end() -> None:
+    imported = import_body("python t.py", "#SBATCH -n 1 of us", "#SBATCH --exclude=n[1, 2]")
+    assert [(x.kind, x.line, x.reason) for x in imported.left] == [
+        ("lost", line, WHY.STRAY) for line in (2, 3)
+    ]
+    assert "directives" not in yaml.safe_load(imported.yaml)
+
+
 def test_a_place_to_fill_in_may_hold_blanks() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH -N 1 -A <slurm account> -p gpu")
     assert "account" not in yaml.safe_load(imported.yaml)

@@ -784,6 +784,13 @@ def test_an_agent_that_takes_itself_for_all_is_not_to_start_on_every_node() -> N
         assert words in found.fix
 
 
+def test_sbatch_takes_no_word_that_is_no_option() -> None:
+    for asked, found in (("-N 1 node", ["node"]), ("-N 1# node", []), ("-A <my own>", [])):
+        faults = check(make_script("true", f"#SBATCH {asked}"))
+        faults = [fault for fault in faults if fault.rule.id == "directive-variable"]
+        assert [fault.message.split("'")[1] for fault in faults] == found
+
+
 def test_qsub_takes_no_comment_behind_a_directive() -> None:
     for asked, found in (("select=1:ncpus=4", ["directive-variable"]), ("nodes=1:ppn=4", [])):
         text = f"#!/bin/bash\n#PBS -l {asked}  # one node\ncd /\n"

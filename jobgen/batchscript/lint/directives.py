@@ -12,7 +12,7 @@ from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS
-from jobgen.batchscript.readable import find_place, find_template
+from jobgen.batchscript.readable import find_place, find_template, list_strays
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
 from jobgen.output import format_count
@@ -45,6 +45,9 @@ LINE_ENDS = find_form("crlf", "the line ends are those of Windows, CR and LF")
 
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
+    for item in list_strays(script).values():
+        message = f"'{item.option}' is no option, and sbatch refuses the script for it"
+        yield mark(item, message, "write a comment behind a #, and a value without blanks")
     # A name with a variable in it is ugly, and costs nothing.
     asked = {x.line: x for x in script.read_directives if x.option != "--job-name"}
     for item in asked.values():
