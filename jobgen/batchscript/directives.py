@@ -312,6 +312,16 @@ class _Resources:
             draft.check(item.line, item.text, WHY.SELECT)
 
 
+def join_select(draft: Draft) -> None:
+    """Move what OpenPBS takes of a node into the constraint, as the job of a spec has a select."""
+    own = draft.values.pop("directives", [])
+    asked = [FORMS["of-select"].fullmatch(text) for text in own]
+    first = draft.values.get("resources.constraint")
+    parts = filter(None, [first, *(match[1] for match in asked if match)])
+    draft.put("resources.constraint", ":".join(parts))
+    draft.put("directives", [x for x, match in zip(own, asked, strict=True) if not match])
+
+
 def find_request(script: Script, path: str) -> DirectiveOption | None:
     """Return the directive that asks for what a key of a spec says, or else the first."""
     key = path.removeprefix("resources.")

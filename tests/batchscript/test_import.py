@@ -922,6 +922,16 @@ def test_the_memory_of_torque_is_that_of_all_nodes() -> None:
     assert not imported.body
 
 
+def test_what_openpbs_takes_of_a_node_goes_into_its_select() -> None:
+    for asked, want in (("", "vmem=8gb"), (",nodes=1:ppn=2:xk", "xk=True:vmem=8gb")):
+        imported = import_pbs(f"#PBS -l vmem=8gb{asked}\ncd /a\npython t.py")
+        spec = yaml.safe_load(imported.yaml)
+        assert (spec["resources"]["constraint"], "directives" in spec) == (want, False)
+    imported = import_pbs("#PBS -l mpiprocs=2\ncd /a\npython t.py")
+    assert WHY.MIXED in imported.yaml
+    assert yaml.safe_load(imported.yaml)["directives"] == ["#PBS -l mpiprocs=2"]
+
+
 @pytest.mark.parametrize("asked", ["procs=10", "size=48", "mppwidth=32"])
 def test_what_only_torque_reads_stands_alone(asked: str) -> None:
     imported = import_pbs(f"#PBS -l {asked},mem=30gb\ncd /a\nmpirun -n 10 ./a")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from itertools import pairwise
+from operator import itemgetter
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import Command
@@ -13,7 +14,7 @@ from jobgen.batchscript.convert.environment import Prelude, follow_statement, li
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, goes_back, refuse
 from jobgen.batchscript.convert.values import Reader
-from jobgen.batchscript.directives import ARRAYS, render_directives
+from jobgen.batchscript.directives import ARRAYS, join_select, list_refused, render_directives
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.purposes import ENVIRONMENTS, FORMS, READIES, WHY
@@ -43,6 +44,9 @@ class _CleanSpec:
     def __init__(self, script: Script, draft: Draft, way: str) -> None:
         self.script, self.draft, self.once = script, draft, way == "once"
         self._check_directives()
+        apart = script.resource("select") or {"resources.nodes", "site"} & draft.values.keys()
+        if not apart:  # for one node, on no site of totals
+            join_select(draft)
         self._split(straight.read_statements(script))
         self._check_after()
         shape = read_shape(script, draft, self.launch.line)
@@ -175,6 +179,8 @@ class _CleanSpec:
             why = f"jobgen refuses the spec: {first.path} {first.message}"
             raise NotStraightError(self.launch.line, why) from None
         self._refuse_unset(written)
+        rivals = [WHY.MIXED in map(itemgetter(1), list_refused(x)) for x in (self.script, written)]
+        refuse(self.launch.line, WHY.MIXED, rivals == [False, True])
         asked, gets = self.script.request, written.request
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]
         if self.draft.load().spec.launches_itself:

@@ -97,7 +97,7 @@ def find_use(script: Script, names: str, *early: Command) -> tuple[int, str] | N
     for command in (*early, *script.commands):
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
-        match = re.search(rf"(?:\$\{{?|\w\[)({names})\b", " ".join(texts + command.bodies))
+        match = re.search(rf"(?:\$\{{?|\w\[|\(\([^()]*\b)({names})\b", " ".join(texts + command.bodies))
         if match and _has_use(script, command):
             return command.line, f"${match[1]}"
     return None
