@@ -405,7 +405,10 @@ def _name_near(message: str, line: _Line, context: click.Context) -> str:
     padded = [f"{one} " for one in known]  # for logz: a slip in a word of four letters
     near = find_near(line.word, known) or find_near(f"{line.word} ", padded, cutoff=0.8).strip()
     if not near:
-        return ""
+        known = sorted(table.list_commands() | table.list_section("tools"))
+        other = find_near(line.word, known, cutoff=0.8)
+        text = other and _answer_word(_read_line([other, *line.words]), context)
+        return text and f"{message}; did you mean {other}? {text}"
     answer = Answer(options.make_context(near, context), line.words)
     text = re.sub("^type:", "did you mean:", answer.write(f"jobgen {near} $LINE"))
     return f"{message}; {text}"
@@ -466,6 +469,8 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     unknown = error.option_name if isinstance(error, click.NoSuchOption) else ""
     plain = error.format_message().replace("\n\t", " ")  # a list of choices
     message = f"no such option {unknown}" if unknown else plain
+    if context.info_name == "run" and pick(argv, (".py",)):  # run itself needs an allocation
+        context = options.make_context("submit", context)
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message

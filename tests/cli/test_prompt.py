@@ -143,6 +143,7 @@ def spec(tmp_path, monkeypatch):
         ("lgos --all", "did you mean: jobgen logs, which prints all nodes' lines\n"),
         ("squeue -t CA", "type: jobgen list --state cancelled\n"),
         ("diff job.yaml s/job.sbatch", "type: jobgen check job.yaml s/job.sbatch, which compares"),
+        ("tial -n 50 12", "did you mean tail? type: jobgen logs 12 | tail -n 50\n"),
         ("squeue -t PD,R", "--state takes one; for the first, type: jobgen list --state queued\n"),
         (
             "scancel -u me -t PD",
