@@ -166,6 +166,8 @@ def spec(tmp_path, monkeypatch):
             "qsub -m abe job.yaml",
             "type: jobgen submit job.yaml --set 'notify.on=[begin, end, fail]'",
         ),
+        ("system prune -f", "type: jobgen clean --yes\n"),
+        ("runs gc", "type: jobgen clean\n"),
     ],
 )
 def test_a_word_that_is_not_a_command_is_answered(line, answer):
@@ -328,6 +330,13 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
             "--set resources.cpus_per_gpu=null --set resources.cpus_per_node=48 -N 1",
         ),
         ("lint a.sh --fix -o b.sh", "to keep it, type: cp a.sh b.sh && jobgen lint --fix b.sh\n"),
+        (
+            "run --gpus all --shm-size 16g -v /data:/data a/b:1 python train.py",
+            "image=docker://a/b:1 --set environment.container.runtime=apptainer --set 'environ",
+        ),
+        ("run -n ml --no-capture-output python train.py", "--set environment.conda=ml --set env"),
+        ("attach -t gpt", "type: jobgen logs -f gpt\n"),
+        ("make -j 4 -C sub train", "type: cd sub && jobgen submit; for -j 4: jobgen has nothing"),
     ],
 )
 def test_a_line_is_read_as_that_tool_reads_it(line, answer):
@@ -386,6 +395,7 @@ def test_no_job_that_has_ended_stands_in_the_place_of_one_that_runs(line):
         ),
         ("list --quiet", "redirect it with 2>/dev/null"),
         ("wait --xyzzy", "jobgen wait knows --host, --json, --then"),
+        ("run train.py --lr 3", "type: jobgen submit job.yaml -- --lr 3\n"),
     ],
 )
 def test_a_word_that_is_not_an_option_is_answered(line, answer):
@@ -1089,6 +1099,11 @@ TYPED = """\
         ("cancel 12-15", "bash writes the ids; type: jobgen cancel {12..15}\n"),
         ("torchrun train.py", "jobgen starts train.py itself, on each node of the spec; type: "),
         ("qsub -cwd -pe mpi 2 job.yaml", "for -cwd: leave it out: the job runs in the folder"),
+        ("sky logs c1 3", "type: jobgen logs 3\n"),
+        ("sky queue c1", "type: jobgen list\n"),
+        ("ray submit cluster.yaml train.py", "type: jobgen submit job.yaml\n"),
+        ("ray exec cluster.yaml nvidia-smi", "type: jobgen shell -- nvidia-smi\n"),
+        ("sky launch train.py --gpus 4", "job.yaml -N 1 --gpus-per-node 4; for --gpus: it is"),
     ],
 )
 def test_options_of_another_tool_are_carried_over(line, answer):
