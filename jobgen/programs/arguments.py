@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -151,13 +150,10 @@ class _Mirror(argparse.ArgumentParser):
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
-        pairs = [f"--{word}".split("=", 1) for word in beyond]  # as Hydra has options
         fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
             hint = f"write {before.lstrip('-')}: true in run.args to turn it on, or leave it out"
-        elif all(len(pair) > 1 and pair[0] in self.known for pair in pairs):
-            hint = f"write {shlex.join(part for pair in pairs for part in pair)}"
         self.faults[fault] = hint
 
 

@@ -52,7 +52,6 @@ class Case:
             "count": len(self.words),
             "parts": "|".join(self.swept).replace("-", "_") or "(?!)",
             "reader": PYTHON,
-            "start": self._name_start(),
         }
         # By the words of `needs`, and the names of rules, whether they hold.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
@@ -116,13 +115,6 @@ class Case:
         unknown |= source.project.libraries - list_plain()
         named = (full for full in source.named | unknown if re.search(form, full))
         return sorted({head for full in named if (head := full.partition(".")[0]) in unknown})
-
-    def _name_start(self) -> str:
-        """Return what to write for a script, so that its imports find what is beside it."""
-        path = os.path.normpath(self.source.project.entry.path)
-        module = os.path.splitext(path)[0].replace("/", ".")
-        package = "/" in path and path[0] not in "./"
-        return f"run: {{module: {module}}}" if package else "the import without dots"
 
 
 def _list_options(words: Iterable[str]) -> list[str]:

@@ -7,12 +7,13 @@ import math
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from jobgen.plan.review import is_below
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, Call, read_form, spell_form
+from jobgen.programs.text import SCOPES, UNKNOWN, Call, read_form, spell_form
 
 
 def _find_idle_text(case: Case) -> list[Call]:
@@ -91,6 +92,47 @@ def _find_lacking(case: Case) -> list[Call]:
     return [one for one in case.source.project.outside if one.head not in has]
 
 
+def _find_wrapped(case: Case) -> list[Call]:
+    """Return the calls of what DistributedDataParallel does not hand on of the model in it."""
+    modules, places = case.source.project.modules, list[Call]()
+    own = {scope.name for module in modules for scope in module.scopes}
+    own |= {name[5:] for module in modules for name in module.assigned if name[:5] == "self."}
+    for call in (one for module in modules for one in module.calls):
+        name, attribute, *_ = [*call.name.split("."), ""]
+        if attribute in own and not read_form("of-module").fullmatch(attribute):
+            values = [*map(ast.unparse, call.module.list_values(name, call))]
+            if len(values) == 1 and read_form("wraps").match(values[0]):
+                places.append(call._replace(about={"name": name, "attribute": attribute}))
+    return [one for one in places if case.source.is_reached(one.place)]
+
+
+def _find_unused(case: Case) -> list[Call]:
+    """Return the layers of own modules that nothing names but the line that makes them."""
+    places, words = list[Call](), Counter(re.findall(r"\w+", case.source.project.code))
+    for module in case.source.project.modules:
+        for key, (first, *_) in module.assigned.items():
+            place, value = first
+            around = place.scope.place.scope if place.scope else None
+            made = isinstance(value, ast.Call) and module.name(value.func)
+            if made and around and not around.free and read_form("has-weights").match(made):
+                once = words[key.removeprefix("self.")] == 1
+                places += [Call(place, value, made, {"name": key})] if once else []
+    return [one for one in places if case.source.is_reached(one.place)]
+
+
+def _repeats(case: Case, call: Call) -> bool:
+    """Whether several tasks have one value of the option that a file is named by."""
+    option = call.about["named"].replace("_", "[-_]")
+    values = [tuple(re.findall(rf"--?{option}[= ](\S+)", " ".join(one))) for one in case.size.swept]
+    return len({*values}) < len(values)
+
+
+def _is_beyond(_: Case, call: Call) -> bool:
+    """Whether a number of rounds is beyond the last of their loop."""
+    last = call.fill(call.about["last"])
+    return last.isdigit() and int(call.about["every"]) > int(last)
+
+
 FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "empty": _find_idle_text,
     "main-not-called": _find_uncalled,
@@ -98,6 +140,8 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "unread-variable": _find_variables,
     "module-untracked": _find_untracked,
     "no-package": _find_lacking,
+    "refused.attribute": _find_wrapped,
+    "refused.unused": _find_unused,
     "no-entry": _find_entries,
     "no-entry.more": _find_entries,
     "module-missing": lambda case: case.source.project.missing,
@@ -147,7 +191,9 @@ def _is_common(case: Case, call: Call) -> bool:
     ):
         return False  # a decorator may do so, or the library that calls a method
     tests = [test for way in case.source.list_ways(call.place) for test in way]
-    words = [call.text, scope.name if scope else "", *tests]
+    told = call.target if "writes" in classify(call.name) else call.text
+    name = re.sub("^_?main", "", scope.name) if scope else ""  # with which programs begin
+    words = [told, name, *tests]
     apart, switch = read_form("told-apart").search, read_form("switch").search
     return not (any(map(apart, words)) or any(map(switch, tests)))
 
@@ -182,6 +228,18 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "for-more": lambda case, call: int(call.about["entries"]) > case.size.tasks,
     "misshaped": lambda case, call: (
         math.prod(map(int, re.findall(r"\d+", call.about["shape"]))) != case.size.world_size
+    ),
+    "uneven": lambda case, call: (
+        math.prod(int(call.about[one]) for one in ("each", "steps")) * case.size.world_size
+        != int(call.about["all"])
+    ),
+    "beyond": _is_beyond,
+    "repeated": _repeats,
+    "looked-for": lambda case, call: all(
+        all(map(read_form("looks").search, way)) for way in case.source.list_ways(call.place)
+    ),
+    "shuffled": lambda _, call: (
+        "sampler" in call.given and ast.unparse(call.given.get("shuffle", UNKNOWN)) == "True"
     ),
     "falling": lambda _, call: int(call.about["first"]) >= int(call.about["last"]),
 }

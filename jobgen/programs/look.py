@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from jobgen.plan.review import list_settings
 from jobgen.programs.case import PYTHON, Case
 from jobgen.programs.finds import FINDS, PLACES
 from jobgen.programs.project import Project
@@ -47,15 +48,27 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
 
 
-# What a rule matches by a key of its own: the words of a place, those that the job gives, ...
+def _list_tests(case: Case, at: Call) -> str:
+    """Return the tests on the way to a place, if there is one way."""
+    ways = case.source.list_ways(at.place)
+    return "\n".join(map(at.fill, ways[0])) if len(ways) == 1 else ""
+
+
+# What a rule matches by a key of its own, the cheapest first: the words of a place, ...
 _MATCHED: dict[str, Callable[[Case, Call], str]] = {
+    "inside": lambda _, at: at.place.scope.name if at.place.scope else "",
     "where": lambda _, at: at.text,
     "unless": lambda _, at: at.text,
     "within": lambda _, at: "\n".join(map(ast.unparse, at.place.within)),
+    "to": lambda _, at: at.target,
+    "elsewhere": lambda _, at: at.target,
     "words": lambda case, _: "\n".join(case.words),
+    "settings": lambda case, _: "\n".join(map(" ".join, list_settings(case.words))),
+    "under": _list_tests,
+    "has": lambda case, _: case.source.project.code,
     "lacks": lambda case, _: case.source.project.code,
 }
-_DENIED = {"unless", "lacks"}  # and must not match
+_DENIED = {"unless", "elsewhere", "lacks"}  # and must not match
 
 
 class _Look:
@@ -76,22 +89,23 @@ class _Look:
                 self._say(name, at)
 
     def _allows(self, rule: dict[str, str]) -> bool:
-        """Whether the program and its job have nothing that speaks against a rule."""
-        without = rule.get("without")
-        return not (without and re.search(self._fill(without), self.case.told))
+        """Whether the program has what a rule wants in it, and nothing that speaks against it."""
+        without, wanted = rule.get("without"), self._fill(rule.get("with", ""))
+        against = without and re.search(self._fill(without), self.case.told)
+        return not against and re.search(wanted, self.case.source.project.code) is not None
 
     def _find_places(self, rule: dict[str, str]) -> list[Call]:
         """Return the calls that a rule is about; without `calls`, the first line of the program."""
-        beside, source = self._fill(rule.get("with", "")), self.case.source
+        entry = self.case.source.project.entry
         if "calls" in rule:
-            calls = self._find_calls(rule)
-            return calls if calls and re.search(beside, source.project.code) else []
-        match = re.search(beside, source.project.entry.code)
+            return self._find_calls(rule)
+        match = re.search(self._fill(rule.get("with", "")), entry.code)
         if not match:
             return []
-        line = ast.Pass(lineno=source.project.entry.code.count("\n", 0, match.start()) + 1)
-        place = source.project.entry.whole._replace(node=line, about=match.groupdict())
-        return [*filter(None, [self._fit(rule, place)])]
+        start = match.start("at" if "at" in match.re.groupindex else 0)
+        line = ast.Pass(lineno=entry.code.count("\n", 0, start) + 1)
+        place = self._fit(rule, entry.whole._replace(node=line, about=match.groupdict()))
+        return [place] if place else []
 
     def _find_calls(self, rule: dict[str, str]) -> list[Call]:
         calls = self.case.source.find(rule["calls"])
@@ -107,7 +121,16 @@ class _Look:
                 if (match is None) != (key in _DENIED):
                     return None
                 at = at._replace(about={**at.about, **(match.groupdict() if match else {})})
-        return at
+        return self._fit_beside(rule["beside"], at) if "beside" in rule else at
+
+    def _fit_beside(self, beside: str, at: Call) -> Call | None:
+        """Return a place with the groups of another call that a rule wants; None without one."""
+        kind, _, form = beside.partition(" ")
+        form = self._fill(form, at)
+        for other in self.case.source.find(kind):
+            if match := re.search(form, other.text):
+                return at._replace(about={**at.about, **match.groupdict()})
+        return None
 
     def _fill(self, form: str, at: Call | None = None) -> str:
         """Return a regular expression with what the job has, and forms of `forms.txt`, in it."""

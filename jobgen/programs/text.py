@@ -94,10 +94,19 @@ class Call(NamedTuple):
         texts = self.module.texts
         if self.node not in texts:
             text = ast.unparse(ast.Call(ast.Name("_"), self.node.args, self.node.keywords))[1:]
-            for _ in range(2):  # as a name may stand for another
-                text = self.fill(text)
-            texts[self.node] = self.name + read_form("path").sub(r"'\g<folder>/\g<name>'", text)
+            texts[self.node] = self.name + self._spell(text)
         return texts[self.node]
+
+    @property
+    def target(self) -> str:
+        """The file that it writes to, in the same words: torch takes it second, and numpy first."""
+        given = self.node.args[1:] if self.head == "torch" else self.node.args
+        return "".join(self._spell(ast.unparse(one)) for one in given[:1])
+
+    def _spell(self, text: str) -> str:
+        for _ in range(2):  # as a name may stand for another
+            text = self.fill(text)
+        return read_form("path").sub(r"'\g<folder>/\g<name>'", text)
 
     def fill(self, text: str) -> str:
         """Return a text with what its names stand for in this place, by `or` where that is open."""
@@ -275,13 +284,8 @@ class Module:
             self.uses.append((name, owner or None, place))
 
     def name(self, node: ast.expr) -> str:
-        """Return the full dotted name of an expression; it begins with a dot if it is computed.
-
-        Of what getattr() takes, it has as much as is written: init_ of getattr(m, f"init_{x}").
-        """
+        """Return the full dotted name of an expression; it begins with a dot if it is computed."""
         parts: list[str] = []
-        if isinstance(node, ast.Call) and spell(node.func) == "getattr":
-            parts, node = re.findall(r"(?<=')\w+", ast.unparse(node.args[1]))[:1], node.args[0]
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value

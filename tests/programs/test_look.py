@@ -153,8 +153,8 @@ def test_a_wrapper_is_looked_into(run: str, body: str, rules: list[str]) -> None
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("from .model import Net", "write run: {module: src.train}"),
-        ("from src.model import Net", "write environment.variables: {PYTHONPATH: .}, or run: {mod"),
+        ("from .model import Net", "name the program as run.module"),
+        ("from src.model import Net", "write environment.variables: {PYTHONPATH: .}, or name the"),
         ("from model import Net", ""),
         ("try:\n    from .model import Net\nexcept ImportError:\n    from model import Net", ""),
         ("import sys\nsys.path.append('.')\nfrom src.model import Net", ""),

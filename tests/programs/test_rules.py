@@ -1,6 +1,7 @@
 """What a look into a training program finds: each rule with programs that have the fault or not."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -213,9 +214,6 @@ RIGHT = {
     "the others have left": (
         SETUP + "def save():\n    if rank != 0:\n        return\n"
         "    torch.save(model, 'm.pt')\nsave()\n"
-    ),
-    "a folder that is looked for": (
-        SETUP + "if not os.path.exists('out'):\n    os.makedirs('out')\n"
     ),
     "outputs of the wrapper": (
         SETUP + "model = torch.nn.parallel.DistributedDataParallel(net)\n"
@@ -748,6 +746,28 @@ def test_a_state_that_nothing_loads_is_found(more: str, found: list[str]) -> Non
 
 
 CHAINED = ONE._replace(chained="on_walltime", goes_on=True, resubmits=True)
+CONFIGURED = GIVEN._replace(arguments=("--config", "ds.json"))
+SWEPT = FOUR._replace(arguments=(), swept=(("--lr", "1", "--n", "1"), ("--lr", "1", "--n", "2")))
+JOBS = {"CHAINED": CHAINED, "CONFIGURED": CONFIGURED, "SWEPT": SWEPT}
+JOBS |= {"SEVERAL": EIGHT, "ONE": ONE, "TASKS": FOUR}
+MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
+
+
+@pytest.mark.parametrize("text", MENDED, ids=[text.partition("\n")[0] for text in MENDED])
+def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
+    Path("ds.json").write_text(
+        '{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 4,'
+        ' "gradient_accumulation_steps": 2}'
+    )
+    head, _, program = text.partition("\n")
+    said, _, job = head.removeprefix("# ").partition(" | ")
+    program = f"{program}\n".replace("SETUP\n", SETUP).replace("DDP\n", DDP)
+    faulty = re.sub("  #> .*", "", program)
+    mended = re.sub(r"(?m)^( *).*  #> ", r"\1", program)
+    for one, told in ((faulty, 1), (mended, 0)):
+        assert [said in found.message for found in look(one, size=JOBS[job])].count(True) == told
+
+
 RESUMES = (
     "import torch\nstate = torch.load('a.pt')\noptimizer.load_state_dict(state['optimizer'])\n"
 )
