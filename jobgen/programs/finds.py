@@ -191,9 +191,9 @@ def _is_common(case: Case, call: Call) -> bool:
     ):
         return False  # a decorator may do so, or the library that calls a method
     tests = [test for way in case.source.list_ways(call.place) for test in way]
-    told = call.target if "writes" in classify(call.name) else call.text
+    written = call.target if "writes" in classify(call.name) else call.text
     name = re.sub("^_?main", "", scope.name) if scope else ""  # with which programs begin
-    words = [told, name, *tests]
+    words = [written, name, *tests]
     apart, switch = read_form("told-apart").search, read_form("switch").search
     return not (any(map(apart, words)) or any(map(switch, tests)))
 
