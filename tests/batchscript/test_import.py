@@ -1229,9 +1229,21 @@ def test_a_directive_is_read_as_sbatch_reads_it() -> None:
         ("--comment='a # b' -n 2", [("--comment", "a # b"), ("--ntasks", "2")]),
         ("--exclusive -n 2", [("--exclusive", ""), ("--ntasks", "2")]),
         ("--exclusive user", [("--exclusive", ""), ("user", "")]),
+        ("--exclude n[1,2]", [("--exclude", "n[1,2]")]),
     ):
         script = make_script("python t.py", f"#SBATCH {line}")
         assert [(item.option, item.value) for item in script.read_directives] == options
+
+
+def test_what_only_the_line_that_submits_may_set_is_named() -> None:
+    body = 'eval a "$ONE"\n[ -n "${TWO:-}" ] && b=$TWO\necho $SAID\nfor i in $b; do c "$i"; done'
+    checks = [x.text for x in import_body(body, ONE_GPU).left if x.kind == "check"]
+    assert checks == ["$ONE", "$TWO"]
+
+
+def test_the_index_of_an_array_may_stand_in_a_sum() -> None:
+    (left,) = import_body('python t.py "$((SLURM_ARRAY_TASK_ID + 1))"', ONE_GPU).left
+    assert (left.kind, left.reason) == ("lost", WHY.OF_ARRAY)
 
 
 def test_words_that_are_no_options_are_lost_with_the_list_that_they_end() -> None:

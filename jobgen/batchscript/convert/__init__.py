@@ -6,14 +6,12 @@ import os
 import re
 
 from jobgen.batchscript import directives, readable
-from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.clean import write_clean
 from jobgen.batchscript.convert.straight import NotStraightError
 from jobgen.batchscript.draft import Draft, Left, shorten
-from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint import ABOUT_LAUNCH, TOLD, check
-from jobgen.batchscript.purposes import FORMS, PRINTS, WHY, reads_settings, trains
+from jobgen.batchscript.purposes import FORMS, PRINTS, WHY, reads_settings
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -83,7 +81,7 @@ def _note_variables(script: Script, draft: Draft) -> None:
     if foreign and foreign[1][1:] not in {name for name, _, _ in script.variables()}:
         draft.check(*foreign, WHY.OF_OTHERS)
     if submitted := straight.list_submitted(script):
-        names = " ".join(f"${name}" for _, name, _ in submitted)
+        names = " ".join(dict.fromkeys(f"${name}" for _, name, _ in submitted))
         draft.check(submitted[0][0], names, WHY.SUBMITTED)
 
 
@@ -135,13 +133,13 @@ def _note_losses(script: Script, draft: Draft) -> None:
 
 
 def _list_outside(script: Script) -> set[str]:
-    """Return the variables that programs are given and that only the submission can set."""
+    """Return the variables that commands are given and that only the submission can set."""
     commands = [launch.command for launch in script.launches]
-    own = set[str]().union(*map(Command.list_changed, commands))
-    own |= {name for command in commands for name, _, _ in command.variables()}
-    text = " ".join(x.active for x in commands if trains(unwrap(x.words)))
+    files = [x for x in commands if not FORMS["evaluates"].match(" ".join(x.texts))]
+    text = " ".join(x.active for x in commands if x.name not in PRINTS)
     read = {x for x in FORMS["without-default"].findall(text) if not straight.is_common(x)}
-    return set() if any(map(reads_settings, commands)) else read - own
+    known = straight.list_set(script).union(x for _, x, _ in straight.list_submitted(script))
+    return set() if any(map(reads_settings, files)) else read - known
 
 
 def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:

@@ -97,7 +97,9 @@ def find_use(script: Script, names: str, *early: Command) -> tuple[int, str] | N
     for command in (*early, *script.commands):
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
-        match = re.search(rf"(?:\$\{{?|\w\[|\(\([^()]*\b)({names})\b", " ".join(texts + command.bodies))
+        match = re.search(
+            rf"(?:\$\{{?|\w\[|\(\([^()]*\b)({names})\b", " ".join(texts + command.bodies)
+        )
         if match and _has_use(script, command):
             return command.line, f"${match[1]}"
     return None
@@ -151,11 +153,22 @@ def is_common(name: str) -> bool:
     return any(FORMS[kind].fullmatch(name) for kind in kinds)
 
 
+def list_set(script: Script) -> set[str]:
+    """Return the variables that a script, or what it runs, sets by any command."""
+    commands = [launch.command for launch in script.launches]
+    own = set(script.given).union(*map(Command.list_changed, commands))
+    return own | {name for command in commands for name, _, _ in command.variables()}
+
+
 def list_submitted(script: Script) -> list[tuple[int, str, str]]:
     """List the variables that the submission may set, at their lines, each with a plain default."""
+    own, with_default = list_set(script), FORMS["with-default"].findall
+    tested = [(x.line, name, "") for x in script.commands for name in with_default(x.active)]
+    tested = [x for x in tested if x[1] not in own]
     lines = [(n, FORMS["submitted-with"].match(x)) for n, x in enumerate(script.lines, 1)]
     asked = [(n, x[1] or x[2], x[3] or "") for n, x in lines if x and n not in script.documents]
-    return [x for x in asked if not is_common(x[1]) and x[1] not in script.given]
+    asked = [x for x in asked if not is_common(x[1]) and x[1] not in script.given]
+    return asked + [x for x in tested if not is_common(x[1])]
 
 
 def goes_back(script: Script, statement: Statement, variables: PlainVariables) -> bool:
