@@ -1236,7 +1236,12 @@ def test_a_directive_is_read_as_sbatch_reads_it() -> None:
 
 
 def test_what_only_the_line_that_submits_may_set_is_named() -> None:
-    body = 'eval a "$ONE"\n[ -n "${TWO:-}" ] && b=$TWO\necho $SAID\nfor i in $b; do c "$i"; done'
+    body = """\
+eval a "$ONE"
+[ -n "${TWO:-}" ] && b=$TWO
+echo $SAID
+last=$(tail x | awk '{print $NF}')
+for i in $b $last; do c "$i"; done"""
     checks = [x.text for x in import_body(body, ONE_GPU).left if x.kind == "check"]
     assert checks == ["$ONE", "$TWO"]
 
