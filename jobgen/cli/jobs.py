@@ -125,10 +125,7 @@ def list_jobs(
     state = state and state.lower()  # squeue prints capitals
     known, problems = list_jobs(elsewhere=everywhere)
     if bad_nodes:
-        from jobgen.jobs import verdicts
-
-        nodes = verdicts.sum_bad_nodes(known)
-        put_answer({"nodes": nodes}, verdicts.format_bad_nodes(nodes), as_json=as_json)
+        _show_bad_nodes(known, as_json=as_json)
         _raise_problems(problems)
         return
     seen = get_status(known[:limit] if state is None else known)
@@ -138,6 +135,13 @@ def list_jobs(
     if not (known or everywhere or problems or as_json):
         put_err(NO_JOB)
     _raise_problems(problems, seen.silences)
+
+
+def _show_bad_nodes(jobs: Sequence[Job], *, as_json: bool) -> None:
+    from jobgen.jobs import verdicts
+
+    nodes = verdicts.sum_bad_nodes(jobs)
+    put_answer({"nodes": nodes}, verdicts.format_bad_nodes(nodes), as_json=as_json)
 
 
 def confirm_latest(verb: str, job: Job, about: str = "") -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Iterable, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,12 @@ from jobgen.cli.options import (
 )
 from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.target import add_target_options, read_spec, try_plan
-from jobgen.errors import FaultsFoundError, UsageError
+from jobgen.errors import FaultsFoundError, Problem, UsageError
 from jobgen.output import write_file
 from jobgen.schedulers.registry import PACKAGES, SCRIPT_ENDS
 
 if TYPE_CHECKING:
+    from jobgen.machine.checks import Check
     from jobgen.machine.first_spec import Machine, Question, Wishes
     from jobgen.plan.plan import Plan
 
@@ -45,29 +47,38 @@ def doctor(path: str | None, as_json: bool, **target: Any) -> None:
     Reads job.yaml if it is in this folder. Takes a few seconds. Exits with 8 if something would
     make jobs fail.
     """
-    from jobgen.machine.checks import Check, find_worst, format_checks
+    from jobgen.machine.checks import find_worst, format_checks
     from jobgen.machine.doctor import check_machine
     from jobgen.programs import list_doubts
 
     loaded, plan, site = None, None, None
-    said: list[Check] = []
+    of_spec: Sequence[Check] = ()
     if path is None and os.path.exists(DEFAULT_SPEC):
         path = DEFAULT_SPEC
     if path is not None:
         loaded = read_spec(path, target)
         plan, refused, notes = try_plan(loaded, target)
         put_err("".join(f"{note}\n" for note in notes), end="")
-        said += [Check("spec", "fail", str(one._replace(hint="")), one.hint) for one in refused]
-        rest = (one for one in list_doubts(loaded, plan) if not re.search(_OF_PATHS, one))
-        said += [Check("spec", "warn", one.removeprefix("warning: ")) for one in rest]
+        of_spec = _check_spec(refused, list_doubts(loaded, plan))
         site = target["site"] or loaded.spec.site
     elif any(target.values()):
         raise UsageError("--scheduler, --site, --set and --no-limits need a spec")
-    checks = [*check_machine(plan, site, loaded), *said]
+    checks = [*check_machine(plan, site, loaded), *of_spec]
     data = {"verdict": find_worst(checks), "checks": checks}
     put_answer(data, format_checks(checks), as_json=as_json)
     if failed := dict.fromkeys(check.what for check in checks if check.verdict == "fail"):
         raise FaultsFoundError(f"not ready: {', '.join(failed)}")
+
+
+def _check_spec(refused: Sequence[Problem], doubts: Iterable[str]) -> list[Check]:
+    """Return what a plan refuses, and what is doubtful in its spec, as checks of this machine."""
+    from jobgen.machine.checks import Check
+
+    rest = (one for one in doubts if not re.search(_OF_PATHS, one))
+    return [
+        *(Check("spec", "fail", str(one._replace(hint="")), one.hint) for one in refused),
+        *(Check("spec", "warn", one.removeprefix("warning: ")) for one in rest),
+    ]
 
 
 @click.command()

@@ -49,24 +49,27 @@ class Folder:
 
     def attempts(self, first_steps: dict[int, float], *, over: bool) -> tuple[Attempt, ...]:
         """Return the starts of the script; one that is over ended by its last sign of life."""
-        starts: list[Attempt] = []
         folders = [*map(Path, run_folder.read_traces(self.job).attempts)]
-        for folder in folders:
-            index, ended = int(folder.name), get_mtime(folder / "outcome") or None
-            word, code = run_folder.read_outcome(str(folder))
-            if ended and not word:
-                self.notes.append(f"attempts/{index}/outcome is damaged")
-            began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
-            first = first_steps.get(index, 0.0)
-            if first < began:  # of an earlier job with the same id
-                first = 0.0
-            names = read_if_left(folder / "nodes").split()
-            nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
-            if not ended and (over or folder != folders[-1]):
-                ended = max(map(get_mtime, folder.glob("node-*.*")), default=None)
-            end = (ended, word, code) if word else (ended, None, None)
-            starts.append(Attempt(index, nodes, began or None, first or None, *end))
-        return tuple(starts)
+        last = folders[-1] if folders and not over else None
+        return tuple(self._read_attempt(one, first_steps, goes_on=one == last) for one in folders)
+
+    def _read_attempt(
+        self, folder: Path, first_steps: dict[int, float], *, goes_on: bool
+    ) -> Attempt:
+        index, ended = int(folder.name), get_mtime(folder / "outcome") or None
+        word, code = run_folder.read_outcome(str(folder))
+        if ended and not word:
+            self.notes.append(f"attempts/{index}/outcome is damaged")
+        began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
+        first = first_steps.get(index, 0.0)
+        if first < began:  # of an earlier job with the same id
+            first = 0.0
+        names = read_if_left(folder / "nodes").split()
+        nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
+        if not (ended or goes_on):
+            ended = max(map(get_mtime, folder.glob("node-*.*")), default=None)
+        end = (ended, word, code) if word else (ended, None, None)
+        return Attempt(index, nodes, began or None, first or None, *end)
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
         """Return the nodes of the last attempt, role by role."""

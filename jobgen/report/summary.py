@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from jobgen.diagnose import Diagnosis
 from jobgen.output import format_count
 from jobgen.report.compare import select_counted
-from jobgen.report.facts import Comparison, Place, RunFacts, Training
+from jobgen.report.facts import Comparison, Place, Row, RunFacts, Training
 from jobgen.report.figures import format_number, format_span
 from jobgen.schedulers.base import ENDED, State
 
@@ -84,17 +85,22 @@ def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
     left = "".join(f", {count} {state}" for state, count in going.items())
     sentences = [f"{done} of {format_count(len(runs), 'run')} succeeded{left}."]
     counted = select_counted(comparison.rows)
-    validated = comparison.measure == "validation loss"
-    values = [row.validation if validated else row.loss for row in counted[:2]]
-    if values[0] is not None and values[-1] not in (None, *values[:-1]):
-        best = "Best" if done else "Best of runs that are not done,"
-        where = f"{counted[0].title}, {format_number(values[0])}"
-        sentences.append(f"{best} by {comparison.measure}: {where}.")
+    sentences += _name_best(
+        counted, comparison, "Best" if done else "Best of runs that are not done,"
+    )
     speeds = [(row.speed, row.title) for row in counted if row.speed is not None]
     if len(speeds) > 1:
         speed, title = max(speeds)
         sentences.append(f"Fastest: {title}, {format_number(speed)} {_name_unit(runs)}.")
     return " ".join(sentences)
+
+
+def _name_best(rows: Sequence[Row], comparison: Comparison, word: str) -> Iterator[str]:
+    """Yield which run is the best, if one is."""
+    validated = comparison.measure == "validation loss"
+    values = [row.validation if validated else row.loss for row in rows[:2]]
+    if values[0] is not None and values[-1] not in (None, *values[:-1]):
+        yield f"{word} by {comparison.measure}: {rows[0].title}, {format_number(values[0])}."
 
 
 def _name_unit(runs: tuple[RunFacts, ...]) -> str:
