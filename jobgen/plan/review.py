@@ -674,25 +674,37 @@ def _check_module(job: _Subject) -> _Found:
     own, run, named = job.spec.environment, job.spec.run, _read_form("module").findall
     module = run.module or "".join(named(" ".join(run.words)))
     base = module.replace(".", "/")
-    given = f"{job.setup} {own.named_variables} {own.from_shell} {run.words}"
-    is_seen = os.path.isdir(base) or glob.glob(f"{base}.*") or _read_form("finds").search(given)
-    if not module or is_seen or job.container.image:
+    roots = list_roots(job.plan.environment.variables)
+    given = f"{job.setup} {own.from_shell} {run.words}"
+    is_seen = any(map(_is_module, (root + base for root in roots)))
+    if not module or is_seen or job.container.image or _read_form("finds").search(given):
         return
     folder, file = find_module(module)
-    if not folder:
-        yield from _tell_module(module, base)
+    if not folder or f"{folder}/" in roots:
+        for root in roots:
+            yield from _tell_module(module, base, root)
     elif not _is_installed(base, own.venv or ""):
         yield "unseen-module", "run.module", {"file": file, "folder": folder}
 
 
-def _tell_module(module: str, base: str) -> _Found:
-    """Yield what is nearly so called, or that a package of this folder does not have it."""
-    folder = os.path.dirname(f"./{base}")
-    near = find_near_file(f"{base}.py") if len(module) > 3 and os.path.isdir(folder) else ""
+def _is_module(base: str) -> bool:
+    return os.path.isdir(base) or bool(glob.glob(f"{glob.escape(base)}.*"))
+
+
+def list_roots(variables: Mapping[str, str]) -> list[str]:
+    """Return what is before the paths of modules that Python finds from here: "" and, say, src/."""
+    named = map(os.path.normpath, filter(None, variables.get("PYTHONPATH", "").split(":")))
+    return ["", *(f"{one}/" for one in named if one != "." and os.path.isdir(one))]
+
+
+def _tell_module(module: str, base: str, root: str) -> _Found:
+    """Yield what is nearly so called, or that a package below `root` does not have it."""
+    folder = os.path.dirname(f"./{root}{base}")
+    near = find_near_file(f"{root}{base}.py") if len(module) > 3 and os.path.isdir(folder) else ""
     if near:
-        near = near.removesuffix(".py").replace("/", ".")
+        near = near.removeprefix(root).removesuffix(".py").replace("/", ".")
         yield "not-here.near", "run.module", {"text": module, "near": near}
-    elif any(os.path.isfile(f"{one}/__init__.py") for one in (folder, base.split("/")[0])):
+    elif any(os.path.isfile(f"{one}/__init__.py") for one in (folder, root + base.split("/")[0])):
         yield "no-module", "run.module", {"text": module}
 
 

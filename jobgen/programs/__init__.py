@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
-from jobgen.plan.review import TASK, list_copied, parts_tasks, review
+from jobgen.plan.review import TASK, list_copied, list_roots, parts_tasks, review
 from jobgen.programs.look import check_program
 from jobgen.programs.packages import list_packages
 from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
@@ -71,10 +71,10 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
     itself = words == started and "/" in name
     known |= {"arguments": tuple(arguments), "itself": itself, "stepped": launcher}
     size = _measure(plan)._replace(**known)
-    return _check_started(_expand(name), size)
+    return _check_started(_expand(name), list_roots(plan.environment.variables), size)
 
 
-def _check_started(path: str, size: JobSize) -> list[Remark]:
+def _check_started(path: str, roots: Sequence[str], size: JobSize) -> list[Remark]:
     """Look into a shell script, a Python program or, by -m, its module, which the job starts."""
     if path.endswith((".sh", ".bash")):
         from jobgen.programs.wrapper import check_wrapper
@@ -84,17 +84,18 @@ def _check_started(path: str, size: JobSize) -> list[Remark]:
     size = size._replace(world_size=1) if size.plain else size
     if path == "-m":
         module, *arguments = size.arguments or ("",)
-        return _check_module(module, size._replace(arguments=tuple(arguments)))
+        return _check_module(module, roots, size._replace(arguments=tuple(arguments)))
     return check_program(path, size) if path.endswith(".py") or os.path.isdir(path) else []
 
 
-def _check_module(module: str, size: JobSize) -> list[Remark]:
-    """Look into a module of this folder."""
+def _check_module(module: str, roots: Sequence[str], size: JobSize) -> list[Remark]:
+    """Look into a module of this folder, or of the first of `roots` that has it."""
     base = module.replace(".", "/")
-    for path in (f"{base}.py", f"{base}/__main__.py"):
-        if os.path.isfile(path):
-            return check_program(path, size, "")
-    return [make_remark("not-a-program.package", base)] if os.path.isdir(base) else []
+    paths = [f"{root}{base}{end}" for root in roots for end in (".py", "/__main__.py")]
+    for path in filter(os.path.isfile, paths):
+        return check_program(path, size, *(root.rstrip("/") for root in roots))
+    folders = filter(os.path.isdir, (root + base for root in roots))
+    return [make_remark("not-a-program.package", folder) for folder in folders][:1]
 
 
 def _expand(path: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from jobgen.plan.review import is_below
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, UNKNOWN, Call, read_form, spell_form
+from jobgen.programs.text import SCOPES, UNKNOWN, Call, Module, Surroundings, read_form, spell_form
 
 
 def _find_idle_text(case: Case) -> list[Call]:
@@ -94,16 +94,30 @@ def _find_lacking(case: Case) -> list[Call]:
 
 def _find_wrapped(case: Case) -> list[Call]:
     """Return the calls of what DistributedDataParallel does not hand on of the model in it."""
-    modules, places = case.source.project.modules, list[Call]()
-    own = {scope.name for module in modules for scope in module.scopes}
-    own |= {name[5:] for module in modules for name in module.assigned if name[:5] == "self."}
-    for call in (one for module in modules for one in module.calls):
-        name, attribute, *_ = [*call.name.split("."), ""]
-        if attribute in own and not read_form("of-module").fullmatch(attribute):
-            values = [*map(ast.unparse, call.module.list_values(name, call))]
-            if len(values) == 1 and read_form("wraps").match(values[0]):
-                places.append(call._replace(about={"name": name, "attribute": attribute}))
+    modules = case.source.project.modules
+    own = _list_own(modules)
+    calls = [one for module in modules for one in module.calls if _names_wrapped(one)]
+    parts = [call.name.split(".") for call in calls]
+    places = [
+        call._replace(about={"name": name, "attribute": attribute})
+        for call, (name, attribute, *_) in zip(calls, parts, strict=True)
+        if attribute in own and not read_form("of-module").fullmatch(attribute)
+    ]
     return [one for one in places if case.source.is_reached(one.place)]
+
+
+def _list_own(modules: Sequence[Module]) -> set[str]:
+    """Return the names of functions and attributes that a project's classes may have."""
+    own = {scope.name for module in modules for scope in module.scopes}
+    return own | {name[5:] for module in modules for name in module.assigned if name[:5] == "self."}
+
+
+def _names_wrapped(call: Call) -> bool:
+    """Whether a call is of an attribute of what is surely a wrapped model."""
+    if "." not in call.name:
+        return False
+    values = [*map(ast.unparse, call.module.list_values(call.name.partition(".")[0], call))]
+    return len(values) == 1 and bool(read_form("wraps").match(values[0]))
 
 
 def _find_unused(case: Case) -> list[Call]:
@@ -111,13 +125,18 @@ def _find_unused(case: Case) -> list[Call]:
     places, words = list[Call](), Counter(re.findall(r"\w+", case.source.project.code))
     for module in case.source.project.modules:
         for key, (first, *_) in module.assigned.items():
-            place, value = first
-            around = place.scope.place.scope if place.scope else None
-            made = isinstance(value, ast.Call) and module.name(value.func)
-            if made and around and not around.free and read_form("has-weights").match(made):
-                once = words[key.removeprefix("self.")] == 1
-                places += [Call(place, value, made, {"name": key})] if once else []
+            made = _name_layer(module, *first)
+            if made and words[key.removeprefix("self.")] == 1:
+                places.append(Call(*first, made, {"name": key}))
     return [one for one in places if case.source.is_reached(one.place)]
+
+
+def _name_layer(module: Module, place: Surroundings, value: ast.expr) -> str:
+    """Return what makes a layer with weights, if this value of a method's own model is one."""
+    around = place.scope.place.scope if place.scope else None
+    made = isinstance(value, ast.Call) and module.name(value.func)
+    own = around and not around.free
+    return made if made and own and read_form("has-weights").match(made) else ""
 
 
 def _repeats(case: Case, call: Call) -> bool:

@@ -3,7 +3,7 @@ find_job() {    # sets job_id, and job_number, from which the port follows
     cd "${PBS_O_WORKDIR:?this is not a PBS job; submit this file with qsub}"
     # A task of an array is 12[3].server: brackets are patterns to many a tool.
     job_id=${PBS_JOBID%%.*} && job_id=${job_id/[/_} && job_id=${job_id/]/}
-    # Nor has it a number of its own; this is far from those of the jobs submitted next.
+    # All tasks have the number of the array; this is far from those of the jobs submitted next.
     job_number=$((${job_id%_*} + 7919 * ${PBS_ARRAY_INDEX:-0}))
     loosen_umask
     if has find_task; then find_task; fi

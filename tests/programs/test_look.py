@@ -700,3 +700,21 @@ def test_what_a_program_does_not_read_or_is_not_given(
     text: str, args: str, more: str, said: str
 ) -> None:
     assert [one[: len(said)] for one in spoken(text, args, more)] == [said] * bool(said)
+
+
+def test_a_module_is_looked_for_where_pythonpath_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("src/pkg").mkdir(parents=True)
+    Path("src/pkg/train.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--wd')\np.parse_args()\n"
+    )
+    spec = "{name: a, scheduler: slurm, resources: {walltime: 1h}, run: {module: %s, args: {lr: 1}}"
+    spec += ", environment: {variables: {PYTHONPATH: src}}}"
+    for module, told in (
+        ("pkg.train", "src/pkg/train.py: it has no option --lr"),
+        ("pkg.trian", "pkg.trian is not here; did you mean pkg.train?"),
+    ):
+        Path("job.yaml").write_text(spec % module)
+        assert told in jobgen("check").err
