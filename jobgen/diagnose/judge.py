@@ -221,7 +221,7 @@ class Judge:
         return self._look_at_disk(about) if about.cause.startswith("exit ") else about
 
     def _look_at_disk(self, about: Diagnosis) -> Diagnosis:
-        """The same by a full file system, where there was or is one: which keeps all from saying why."""
+        """The same by a full file system, where there was or is one, which hides the reason."""
         lines = [line for line in self.evidence.output if re.search(NO_SPACE.says, line.text)]
         if lines:
             words = "a file system was full"
