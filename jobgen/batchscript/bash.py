@@ -159,11 +159,6 @@ class Command(NamedTuple):
         """The word at which the command begins."""
         return self.all_words[0]
 
-    @property
-    def is_inner(self) -> bool:
-        """Whether it stands where another command may start it on every node."""
-        return bool(self.function) or "<<" in self.openers
-
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""
         declared = self.name in DECLARES

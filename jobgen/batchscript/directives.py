@@ -18,15 +18,12 @@ from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.units import format_duration, format_memory, parse_clock, parse_memory
-from jobgen.spec.value_types import NAME, TAKEN, Constraint, Email, Label
+from jobgen.spec.value_types import NAME, Constraint, Email, Label
 
 _LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
 # The form that the values of keys need.
 _FORMS = dict.fromkeys(("account", "queue", "qos", "reservation"), _LABEL)
 _FORMS |= {"name": NAME, "resources.constraint": _CONSTRAINT}
-_PASSED = re.compile(  # by qsub -v, and by sbatch beside all that there is
-    rf"(-v |--export (?i:all),)((?!({TAKEN})=)\w+=[\w./:@%+-]*(,|$))+", re.ASCII
-)
 _EVENTS = {"BEGIN": "begin", "END": "end", "FAIL": "fail", "b": "begin", "e": "end", "a": "fail"}
 # The options for who gets mail and when, and when that is where it is not said.
 _MAIL = {"slurm": ("--mail-user", "--mail-type", ""), "pbs": ("-M", "-m", "a")}
@@ -82,8 +79,6 @@ def _note_unread(script: Script, draft: Draft) -> None:
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
     for item, reason in list_refused(script):
         draft.check(item.line, item.text, reason)
-    if head := FORMS[f"beside-{script.target}"].match(script.text):
-        draft.check(head[0].count("\n") + 1, head[1], WHY.OF_OTHERS)
 
 
 def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
@@ -275,8 +270,6 @@ class _Resources:
             self.draft.check(item.line, item.text, "not a name that a spec can have")
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             keep_verbatim(self.script, item._replace(value="/bin/bash"), self.draft)  # jobgen's
-        elif _PASSED.fullmatch(f"{option} {value}"):
-            self.draft.export(FORMS["passed"].findall(value))
         else:
             return self._take_of_pbs(option, value, item)
         return True
@@ -313,13 +306,11 @@ class _Resources:
 
 
 def join_select(draft: Draft) -> None:
-    """Move what OpenPBS takes of a node into the constraint, as the job of a spec has a select."""
-    own = draft.values.pop("directives", [])
-    asked = [FORMS["of-select"].fullmatch(text) for text in own]
-    first = draft.values.get("resources.constraint")
-    parts = filter(None, [first, *(match[1] for match in asked if match)])
-    draft.put("resources.constraint", ":".join(parts))
-    draft.put("directives", [x for x, match in zip(own, asked, strict=True) if not match])
+    """Move what OpenPBS takes of one node into the constraint, as a spec's job has a select."""
+    own, part = draft.values.pop("directives", []), FORMS["of-select"]
+    parts = [draft.values.get("resources.constraint"), *part.findall("\n".join(own))]
+    draft.put("resources.constraint", ":".join(filter(None, parts)))
+    draft.put("directives", [text for text in own if not part.fullmatch(text)])
 
 
 def find_request(script: Script, path: str) -> DirectiveOption | None:

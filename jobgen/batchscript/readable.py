@@ -79,13 +79,8 @@ def list_strays(script: Script) -> dict[int, DirectiveOption]:
     return {x.line: x for x in reversed(items) if x.is_stray and x.line not in places}
 
 
-def refuse_unreadable(script: Script) -> None:
-    """Raise ImportRefusedError for a text that is not a job."""
-    for line, message, hint in _list_refusals(script):
-        raise ImportRefusedError(script, line, message, hint)
-
-
-def _list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
+def list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:
+    """Yield why a text is not a job: lines, messages and hints."""
     for line, text in enumerate(script.lines, 1):
         other = vars(WHY).get(f"of {text.partition(' -')[0].rstrip()}")
         if other and not script.read_directives:

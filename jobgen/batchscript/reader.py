@@ -88,7 +88,9 @@ class Script:
         if len(text) > MAX_BYTES:
             raise UsageError(f"{path}: is larger than {MAX_BYTES >> 10} KiB; a job script is short")
         self.scheduler = self._scheduler()
-        self.body_line = self._body_line()
+        # Of the first command, which ends the directives (sbatch(1), qsub(1B)).
+        numbers = (n for n, line in enumerate(self.lines, 1) if re.match(r"\s*[^\s#]", line))
+        self.body_line = next(numbers, len(self.lines) + 1)
         try:
             self.commands = parse(text.replace("\r\n", "\n"))
         except UsageError as error:
@@ -127,11 +129,6 @@ class Script:
         asked = {(item.option, item.value) for item in self.read_directives}
         stays = any(x == "-d" or value == "wd" or "sandbox" in value for x, value in asked)
         return self.can.starts_at_home and not stays
-
-    def _body_line(self) -> int:
-        """The number of the first line that ends the directives (sbatch(1), qsub(1B))."""
-        commands = (n for n, line in enumerate(self.lines, 1) if re.match(r"\s*[^\s#]", line))
-        return next(commands, len(self.lines) + 1)
 
     @cached_property
     def directives(self) -> list[DirectiveOption]:

@@ -474,7 +474,6 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ),
         ("hidden-exit", "for i in {1..4}\ndo\n  python t.py $i &\ndone\nwait", "--nodes=1"),
         ("hidden-exit", "net_predict -i a -o b\nnet_predict -i c -o d", "--nodes=1"),
-        ("hidden-exit", "python -ui t.py a", "--nodes=1"),
         (
             "hidden-exit",
             "set -e\nf() {\n  for i in 0 1; do python t.py $i & done\n  wait\n  python m.py\n}\nf",

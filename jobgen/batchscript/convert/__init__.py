@@ -35,12 +35,12 @@ def import_script(script: Script, folder: str = "") -> Imported:
     own = header.read(script.text)
     if own is not None:
         raise UsageError(f"{script.path}: jobgen rendered this script; its spec is {own.spec}")
-    readable.refuse_unreadable(script)
+    for refusal in readable.list_refusals(script):
+        raise readable.ImportRefusedError(script, *refusal)
     draft = Draft()
     directives.settle(script, draft)
     _note_submission(script, draft)
-    _note_variables(script, draft)
-    _note_words(script, draft)
+    _note_body(script, draft)
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
     reads = FORMS["reads-name"].search(script.text)  # and so the ending of the file, too
@@ -75,18 +75,11 @@ def _note_submission(script: Script, draft: Draft) -> None:
         draft.check(*nodes, "no directive asks for nodes; here it is one: write resources.nodes")
 
 
-def _note_variables(script: Script, draft: Draft) -> None:
-    """Name the variables that nothing sets here, and those that the line that submits may set."""
-    foreign = straight.find_use(script, FORMS[f"foreign-{script.target}"].pattern)
-    if foreign and foreign[1][1:] not in {name for name, _, _ in script.variables()}:
-        draft.check(*foreign, WHY.OF_OTHERS)
+def _note_body(script: Script, draft: Draft) -> None:
+    """Name what the line that submits may set, and words that stay and that lint finds at fault."""
     if submitted := straight.list_submitted(script):
         names = " ".join(dict.fromkeys(f"${name}" for _, name, _ in submitted))
         draft.check(submitted[0][0], names, WHY.SUBMITTED)
-
-
-def _note_words(script: Script, draft: Draft) -> None:
-    """Name the words of the body that stay as they are, and that lint finds at fault."""
     for fault in [fault for rule in TOLD for fault in rule.check(script)]:
         if fault.line >= script.body_line:
             draft.check(fault.line, script.lines[fault.line - 1], fault.message)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import copy
 import re
 from itertools import pairwise
-from operator import itemgetter
 
 from jobgen.batchscript import purposes
-from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
@@ -44,8 +42,7 @@ class _CleanSpec:
     def __init__(self, script: Script, draft: Draft, way: str) -> None:
         self.script, self.draft, self.once = script, draft, way == "once"
         self._check_directives()
-        apart = script.resource("select") or {"resources.nodes", "site"} & draft.values.keys()
-        if not apart:  # for one node, on no site of totals
+        if not (script.resource("select") or {"resources.nodes", "site"} & draft.values.keys()):
             join_select(draft)
         self._split(straight.read_statements(script))
         self._check_after()
@@ -94,7 +91,9 @@ class _CleanSpec:
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
             programs = [x for x in early.commands if straight.classify(x) == "launch"]
-            refuse(later.line, WHY.SEVERAL, nodes > 1, not all(map(_prepares, programs)))
+            started = [x for x in programs if x.end == "&" or unwrap(x.words).is_launched]
+            prepares = all(READIES.match(" ".join(x.texts)) for x in programs) and not started
+            refuse(later.line, WHY.SEVERAL, nodes > 1, not prepares)
         at = statements.index(launches[-1])
         before = [x._replace(kind="once") if x in launches else x for x in statements[:at]]
         own, self.launch = straight.split_assignments(launches[-1])
@@ -179,16 +178,10 @@ class _CleanSpec:
             why = f"jobgen refuses the spec: {first.path} {first.message}"
             raise NotStraightError(self.launch.line, why) from None
         self._refuse_unset(written)
-        rivals = [WHY.MIXED in map(itemgetter(1), list_refused(x)) for x in (self.script, written)]
-        refuse(self.launch.line, WHY.MIXED, rivals == [False, True])
+        mixed = WHY.MIXED in dict(list_refused(written)).values()
+        refuse(self.launch.line, WHY.MIXED, mixed and not self.script.resource("select"))
         asked, gets = self.script.request, written.request
         counts = [(asked.nodes, gets.nodes), (asked.gpus, gets.gpus), (asked.cpus, gets.cpus)]
         if self.draft.load().spec.launches_itself:
-            counts.append((asked.tasks, gets.tasks))
+            counts.append((self.read.tasks, gets.tasks))
         refuse(self.launch.line, WHY.SHAPE, *(want and want != given for want, given in counts))
-
-
-def _prepares(first: Command) -> bool:
-    """Whether a program is known to get things ready, and no more."""
-    launched = first.end == "&" or unwrap(first.words).is_launched
-    return not launched and READIES.match(" ".join(first.texts)) is not None

@@ -47,6 +47,8 @@ class LaunchLine:
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
         self.script, self.statement, self.reader, self.shape = script, launch, reader, shape
         self.command = expand_command(launch.first, reader.variables)
+        if self.command.name == "nohup":  # a job has no terminal that could hang up
+            self.command = self.command._replace(words=self.command.words[1:])
         self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
@@ -110,9 +112,7 @@ class LaunchLine:
         counts = " ".join(step.row.get(kind, "") for kind in ("tasks", "each", "nodes")).split()
         for option, value in step.options:
             long = self.script.can.short_options.get(option[1:], option)
-            if f"{step.name} {long}" in ("srun --output", "srun --error"):
-                self.logged = True
-            elif option not in counts:
+            if option not in counts:
                 idle = FORMS["idle-step"].fullmatch(f"{step.name} {option} {value}")
                 left = not idle and self.script.value(long) != value
                 self._refuse(f"import does not take over {step.name}'s {option}", left)
@@ -199,6 +199,9 @@ class LaunchLine:
         values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
         spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
+        starts = count_reach(self.script, self.started.launchers[0])
+        if self.script.can.chunks and self.shape.nodes == 1 == starts.nodes * starts.each:
+            self.tasks = 1  # whatever room there is for others
         if self.tasks != 1 or spread:
             values["launch.processes_per_node"] = self.tasks
         self._finish("once", values)
@@ -234,7 +237,8 @@ class LaunchLine:
         script = get_text(program)
         # A variable that the setup exports is set after jobgen has looked for the file.
         own = list_names(script) & self.reader.variables.assigned
-        sure = script.endswith(".py") and not self.moved and not own
+        here = not self.moved or script[:1] == "/"
+        sure = script.endswith(".py") and here and not own
         return {"run.script": script, "run.args": arguments} if sure else {}
 
     def _read_words(self, words: Sequence[Word]) -> list[Any]:

@@ -63,16 +63,13 @@ def read_statements(script: Script) -> list[Statement]:
     groups: list[list[Command]] = []  # of commands in a block, a list, or on a line
     for command in script.commands:
         _check_command(command)
-        if groups and _is_joined(groups[-1][-1], command):
+        before = groups[-1][-1] if groups else command
+        in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
+        if groups and (in_line or before.blocks):
             groups[-1].append(command)
         else:
             groups.append([command])
     return [item for group in groups for item in _read_group(script, group)]
-
-
-def _is_joined(before: Command, command: Command) -> bool:
-    in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
-    return in_line or bool(before.blocks)
 
 
 def _check_command(command: Command) -> None:
@@ -259,6 +256,8 @@ def _classify_block(group: list[Command], text: str) -> str:
     refuse(group[0].place.line, WHY.BLOCK, left, inner - {"prints", "fails", "ends", "folder"})
     if "folder" in inner:
         return "goes"
+    if {*kinds.values()} <= {"prints"} and all(map(purposes.only_looks, heads)):
+        return "prints"
     return "ends" if "ends" in inner else _classify_all({*kinds.values(), "prints"})
 
 

@@ -66,8 +66,6 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if script.read_directives:
         yield from find_text(script, "denies", "the job has failed, and ends as done", "exit 1")
     yield from find_text(script, "said-first", "$? is of the line above", WHY.said)
-    stays = "python -i ends with 0, though the program fails"
-    yield from find_text(script, "stays-open", stays, "leave out -i")
     yield from _find_beside(script)
     commands = _find_last(script)
     if not commands or commands[0].end == "&" or _is_kept(script, *commands):

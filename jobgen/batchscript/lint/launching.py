@@ -71,7 +71,8 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
 def _list_lone(script: Script) -> list[LaunchCommand]:
     """List the agents that leave others out, or else the first program that idles nodes."""
     launched = _reaches_others(script)
-    launches = [launch for launch in script.launches if not launch.command.is_inner]
+    own = [x for x in script.launches if not x.command.function]  # which others may start
+    launches = [launch for launch in own if "<<" not in launch.command.openers]
     if launched:  # where another branch may be for several nodes
         alone = [x for x in launches if x.command.openers.isdisjoint(("if", "case"))]
         launches = [launch for launch in alone if not launch.started.launchers]
