@@ -21,19 +21,15 @@ class Reach(NamedTuple):
     each: int = 0
 
 
-def _is_part(script: Script, launcher: Launcher, nodes: int) -> bool:
-    """Whether a launcher is for some of several nodes; the others are somebody else's."""
-    place = launcher.read("places") or "PBS_NODEFILE"  # which has all of them
-    return nodes < script.nodes or ("PBS_NODEFILE" not in place and script.nodes != 1)
-
-
 def count_reach(script: Script, launcher: Launcher) -> Reach:
     """Return what one launcher starts of a job that has what the directives of `script` say."""
     if launcher.is_open or not launcher.row:
         return Reach(each=int(not launcher.row))
     stated = launcher.read("tasks") or launcher.row.get("unsaid")
     tasks, nodes = read_number(stated), launcher.read_count("nodes", script.nodes)
-    if _is_part(script, launcher, nodes):
+    place = launcher.read("places") or "PBS_NODEFILE"  # which has all of them
+    # For some of several nodes, of which the others are somebody else's.
+    if nodes < script.nodes or ("PBS_NODEFILE" not in place and script.nodes != 1):
         alone = (launcher.read("one") or "$")[:1].isalnum()  # a variable may be each in turn
         return Reach(int(alone), 1 if tasks == 1 else launcher.read_count("each", 0))
     if stated is None:

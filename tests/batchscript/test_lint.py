@@ -479,6 +479,11 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
             "set -e\nf() {\n  for i in 0 1; do python t.py $i & done\n  wait\n  python m.py\n}\nf",
             "--nodes=1",
         ),
+        ("hidden-exit", "python -ui t.py a", "--nodes=1"),
+        ("hidden-exit", "luajit cnn.lua\necho done", "--nodes=1"),
+        ("fixed-port", "export MASTER_ADDR=a MASTER_PORT=12345\nmpirun python t.py", "--nodes=1"),
+        ("placeholder", "python t.py a/YOUR_CONFIG.yaml", "--nodes=1"),
+        ("placeholder", "python t.py", "--account=x-lab-"),
         ("no-command", "j = $SLURM_ARRAY_TASK_ID\n((n = j % 10))\npython t.py n", "--array=0-3"),
         ("no-command", "$PATH\npython t.py", "--nodes=1"),
         ("no-command", "python t.py \\ # a\n  --lr 1", "--nodes=1"),
@@ -781,6 +786,27 @@ def test_an_agent_that_takes_itself_for_all_is_not_to_start_on_every_node() -> N
         (found,) = check(make_script(f"{agent} t.py", "#SBATCH --nodes=2"))
         assert found.rule.id == "first-node-only"
         assert words in found.fix
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("<<<<<<< HEAD\npython t.py\n>>>>>>> a", "git"),
+        ("if a; then\nb\nelif if c; then\nd\nfi", "elif"),
+        ("if a; then\nb", "close the"),
+        ("if a; then\nb\nelse if c; then\nd\nfi fi\n)", "close the"),
+    ],
+)
+def test_a_script_that_bash_cannot_read_is_mended_by_what_is_wrong_in_it(
+    body: str, words: str
+) -> None:
+    (fault,) = check(make_script(body, "#SBATCH --nodes=1"))
+    assert (fault.rule.id, words in fault.fix) == ("bash-syntax", True)
+
+
+def test_what_fails_in_a_turn_of_a_loop_is_kept_there() -> None:
+    (fault,) = check(make_script("for i in a b; do\npython t.py $i\ndone\necho", "#SBATCH -N1"))
+    assert (fault.rule.id, fault.fix) == ("hidden-exit", WHY.turn)
 
 
 def test_sbatch_takes_no_word_that_is_no_option() -> None:

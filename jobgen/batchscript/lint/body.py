@@ -21,7 +21,9 @@ from jobgen.batchscript.reader import Script
 @rule("bash-syntax")
 def _check_syntax(script: Script) -> Iterator[Fault]:
     if fault := find_syntax_fault(script):
-        yield Fault(fault[0], 1, fault[1])
+        about = f"{fault[1]}\n{script.text}"
+        kinds = (kind for kind in ("conflict", "else-if") if FORMS[kind].match(about))
+        yield Fault(fault[0], 1, fault[1], vars(WHY).get(next(kinds, ""), ""))
 
 
 @rule("pbs-workdir")
@@ -66,19 +68,23 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if script.read_directives:
         yield from find_text(script, "denies", "the job has failed, and ends as done", "exit 1")
     yield from find_text(script, "said-first", "$? is of the line above", WHY.said)
+    stays = "python -i ends with 0, though the program fails"
+    yield from find_text(script, "stays-open", stays, "leave out -i")
     yield from _find_beside(script)
     commands = _find_last(script)
     if not commands or commands[0].end == "&" or _is_kept(script, *commands):
         return
     command, *later = commands
     loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
+    turns = not all(FORMS["once"].match(script.text, block.start) for block in loops)
     if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
         if lost := _list_lost_above(script, command, later):
             message += f"; lost as well: line {', '.join(map(str, lost))}"
-        yield mark(command.place, message, fix=vars(WHY).get(_find_end(command, later), ""))
-    elif not all(FORMS["once"].match(script.text, x.start) for x in loops):
+        fix = vars(WHY).get(_find_end(command, later), WHY.turn if turns else "")
+        yield mark(command.place, message, fix=fix)
+    elif turns:
         message = "the job's exit code is that of this loop's last turn alone"
         yield mark(command.place, message, fix=WHY.turn)
 

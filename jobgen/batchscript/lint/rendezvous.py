@@ -33,7 +33,7 @@ def _reads_port(script: Script) -> bool:
     """Whether a variable may tell a program its port: a torchrun has options, or a free one."""
     if any(launch.started.torchrun for launch in script.launches):
         return FORMS["reads-port"].search(script.text) is not None
-    return script.request.gpus > 0
+    return script.request.gpus > 0 or "MASTER_ADDR=" in script.text  # by which a world meets
 
 
 def _has_whole_nodes(script: Script) -> bool:
