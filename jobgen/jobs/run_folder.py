@@ -104,10 +104,15 @@ class Traces(NamedTuple):
         return min(written, default=0.0) < self.job.submitted + _ALIVE_SECONDS
 
     @property
-    def alive(self) -> bool:
-        """Whether a node of the last attempt has given a sign of life lately."""
+    def last_sign(self) -> float:
+        """When a node of the last attempt has last given a sign of life; 0 if none has."""
         signs = map(get_mtime, iglob(f"{self.last}/node-*.alive")) if self.last else ()
-        return time.time() - max(signs, default=0.0) < _ALIVE_SECONDS
+        return max(signs, default=0.0)
+
+    @property
+    def alive(self) -> bool:
+        """Whether that was lately."""
+        return time.time() - self.last_sign < _ALIVE_SECONDS
 
     @property
     def loss(self) -> str:

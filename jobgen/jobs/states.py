@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from jobgen.jobs.dependencies import find_unmet
 from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_traces
+from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_nodes, read_traces
+from jobgen.output import format_names
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, State
@@ -73,6 +75,8 @@ _FACTS: dict[str, Callable[[_Seen], object]] = {
     "copied": lambda seen: not seen.left.has_own_times,
     "outran": lambda seen: seen.left.ended + _SLACK_SECONDS >= (seen.left.limit or float("inf")),
     "alive": lambda seen: seen.left.alive,
+    "heard_of": lambda seen: seen.left.alive and f"{time.time() - seen.left.last_sign:.0f} s",
+    "heard_from": lambda seen: _name_last_sign(seen.left),
     "lifeless": lambda seen: not seen.left.alive,
     "cancelled": lambda seen: seen.left.cancelled,  # maybe before its script could note it
     "dropped": lambda seen: not seen.left.attempts and find_unmet(seen.left.job),
@@ -120,7 +124,7 @@ def _judge(seen: _Seen) -> State:
     if row.state in ("listed", "stopping"):
         return seen.listed._replace(name=row.state) if row.state == "stopping" else seen.listed
     reason = row.reason.format(left=seen.left, why=seen.why, fact=fact)
-    if row.state == "running":
+    if row.state == "running" and "gone" not in seen.says:  # else it may have ended
         return State("running", reason, seen.left.begun, seen.left.limit)
     return State(row.state, reason)
 
@@ -138,6 +142,13 @@ def _read_table() -> list[_Row]:
         _Row({*says.split()}, {*word.split()}, _FACTS[fact], state, reason.removeprefix("-"))
         for says, word, fact, state, reason in read_rows("states.txt", room="jobs")
     ]
+
+
+def _name_last_sign(left: Traces) -> str:
+    """Return which nodes a job had, and when one gave the last sign of life; nothing without."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(left.last_sign))
+    nodes = format_names(read_nodes(left.job), most=16)
+    return f"{nodes}, with the last sign of life at {when}" if nodes and left.last_sign else ""
 
 
 def _search(pattern: str, text: str) -> str:

@@ -110,7 +110,7 @@ class JobRow(NamedTuple):
         return lines
 
     def _time_left(self) -> list[str]:
-        if self.state != "running":
+        if self.state != "running" or self.start is None:  # its scheduler no longer knows it
             return []
         parts = []
         if self.limit is not None:

@@ -24,7 +24,7 @@ OPEN = {
 # Without a history PBS forgets what it has deleted, and says nothing of a lost node.
 GONE = {
     "vanished": Expected("cancelled", "it needed bad", "dependency"),
-    "lost": Expected("failed", "it left no outcome: it was killed", "unknown"),
+    "lost": Expected("failed", "it left no outcome: it was killed", "killed"),
 }
 KEPT = {
     "vanished": Expected("cancelled", "", "dependency"),

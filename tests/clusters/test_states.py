@@ -54,7 +54,7 @@ ACCOUNTED = {
 FORGOTTEN = {
     "overdue": Expected("timeout", "", "walltime"),
     "weak": Expected("cancelled", "", "preempted"),
-    "lost": Expected("failed", "it left no outcome: it was killed", "unknown"),
+    "lost": Expected("failed", "it left no outcome: it was killed", "killed"),
     "doomed": Expected("cancelled", "it needed fails", "dependency"),
     "hungry": ENDED["hungry"]._replace(reason="exit code 137, by SIGKILL"),
     "stuck": Expected("cancelled", "it needed fails", "dependency"),

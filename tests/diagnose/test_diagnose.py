@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from jobs import spec, submit
@@ -23,7 +23,7 @@ from jobgen.jobs import find
 from jobgen.jobs.files import open_left
 from jobgen.plan.plan import NodeGroup
 from jobgen.rendering import header
-from jobgen.schedulers.base import State
+from jobgen.schedulers.base import State, StateName
 
 TRACE = "Traceback (most recent call last):\n"
 LOGS = sorted(Path(__file__).with_name("logs").glob("*.log"))
@@ -52,6 +52,9 @@ def check_output(run: Run, log: Path) -> None:
         run.script(text)
     elif where == "agent":
         run.node(2, text)
+    elif where == "state":
+        name, _, reason = text.strip().partition(": ")
+        state = State(cast(StateName, name), reason)
     elif where:
         states, _ = schedulers.SCHEDULERS[where].queue.read_states(text)
         (state,) = states.values()

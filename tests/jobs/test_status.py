@@ -433,8 +433,8 @@ FORGOTTEN = "the scheduler no longer knows it"
         ("had a node that failed", "failed", "exit code 3"),
         ("was killed within", "failed", "exit code 137, by SIGKILL"),
         ("was told to end within", "failed", "exit code 143, by SIGTERM"),
-        ("is alive", "running", f"according to its nodes' signs of life; {FORGOTTEN}"),
-        ("was killed", "failed", "it left no outcome: it was killed, or its first node"),
+        ("is alive", "running", f"{FORGOTTEN}; its last sign of life is "),
+        ("was killed", "failed", "it ran on n1, with the last sign of life at "),
         ("came to the end of its walltime", "timeout", "its script has ended it"),
     ],
 )
