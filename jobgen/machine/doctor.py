@@ -103,7 +103,7 @@ def _check_scheduler(plan: Plan | None, site: str | None, clock: Deadline) -> It
     if plan is None:
         yield from _describe_queues(facts.queues)
     else:
-        yield from _check_queue(plan, facts.queues)
+        yield from _check_queue(plan, facts)
         yield _check_account(plan, facts, clock)
 
 
@@ -174,9 +174,13 @@ def _describe_queues(queues: dict[str, bool]) -> Iterator[Check]:
         yield Check("queue", "ok", f"{name} is the default; the queues are {known}")
 
 
-def _check_queue(plan: Plan, queues: dict[str, bool]) -> Iterator[Check]:
-    name, remedy = plan.requests.queue, f"write queue: one of {', '.join(queues)}"
-    if name is None:
+def _check_queue(plan: Plan, facts: ClusterFacts) -> Iterator[Check]:
+    name, queues = plan.requests.queue, facts.queues
+    remedy = f"write queue: one of {', '.join(queues)}"
+    used = name or next((queue for queue, default in queues.items() if default), "")
+    if used in facts.closed:
+        yield Check("queue", "warn", f"{used} {facts.closed[used]}", remedy)
+    elif name is None:
         message = "the job names no queue, and there is no default"
         yield from [*_describe_queues(queues)] or [Check("queue", "warn", message, remedy)]
     elif plan.site.slurm.queue_option == "qos":

@@ -323,6 +323,7 @@ class ClusterFacts(NamedTuple):
     notes: tuple[tuple[str, str], ...] = ()
     clock: str | None = None
     enforces_accounts: bool = False  # a job with the account of another user is refused
+    closed: Mapping[str, str] = {}  # why a queue takes or starts no jobs now
 
 
 class Cluster(Protocol):

@@ -266,6 +266,20 @@ def test_whether_pbs_keeps_ended_jobs(home: Path, monkeypatch: pytest.MonkeyPatc
     assert message.startswith("PBS forgets a job at its end (job_history_enable is unset)")
 
 
+def test_a_queue_that_takes_or_starts_no_jobs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = saved(home, "openpbs")
+    Path("job.yaml").write_text(JOB.replace("slurm", "pbs").replace("gpu\n", "workq\n"))
+    _, checks = doctor(cluster, home, monkeypatch)
+    assert checks["queue"]["verdict"] == "ok"
+    queues = cluster / "qstat-Q-f-F-json"
+    told = queues.read_text()
+    for key, words in (("enabled", "takes no jobs"), ("started", "starts no jobs")):
+        queues.write_text(re.sub(rf'("{key}":\s*)"True"', r'\1"False"', told))
+        _, checks = doctor(cluster, home, monkeypatch)
+        assert checks["queue"]["message"] == f"workq {words} ({key} = False)"
+        assert checks["queue"]["verdict"] == "warn"
+
+
 def test_a_scheduler_that_does_not_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = saved(home)
     (cluster / "scontrol--oneliner-show-partition").unlink()

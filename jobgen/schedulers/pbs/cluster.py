@@ -47,12 +47,15 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     """Return the queues, and whether PBS keeps a history of jobs."""
     name, facts = next(iter(_ask_records("Server", ask).items()), (None, {}))
     default = facts.get("default_queue")
-    queues = {queue: queue == default for queue in _ask_records("Queue", ask)}
+    records = _ask_records("Queue", ask)
+    queues = {queue: queue == default for queue in records}
     history = "PBS keeps ended jobs"
     if str(facts.get("job_history_enable")) != "True":
         forgets = "PBS forgets a job at its end (job_history_enable is unset)"
         history = f"{forgets}; its run folder says how it ended"
-    return ClusterFacts(name, queues, notes=(("job history", history),))
+    told = {queue: ", ".join(_list_closed(record)) for queue, record in records.items()}
+    closed = {queue: words for queue, words in told.items() if words}
+    return ClusterFacts(name, queues, notes=(("job history", history),), closed=closed)
 
 
 def list_accounts(ask: Ask) -> list[str]:
@@ -165,6 +168,12 @@ def _read_limit(record: dict[str, Any]) -> Limit:
     longest, shortest = parse_seconds(most.get("walltime")), parse_seconds(least.get("walltime"))
     ends["walltime"] = (shortest, longest) if shortest and longest else longest
     return Limit(**ends)
+
+
+def _list_closed(record: dict[str, Any]) -> Iterator[str]:
+    for key, words in (("enabled", "takes no jobs"), ("started", "starts no jobs")):
+        if str(record.get(key, "True")) != "True":
+            yield f"{words} ({key} = False)"
 
 
 def _list_notes(record: dict[str, Any]) -> Iterator[str]:
