@@ -24,6 +24,10 @@ TIMEOUT_SECONDS = 120
 _ON_LOGIN_NODE = "; is this a login node of the cluster?"
 
 
+# With these words a scheduler's command says that its server has not heard it.
+NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
+
+
 class CommandResult(NamedTuple):
     """What a command has printed, its exit code, and its words: one that has failed has some."""
 

@@ -23,7 +23,8 @@ _PATIENCE_SECONDS = 60
 def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """Cancel jobs and return them. Local ones get SIGTERM, and SIGKILL after 60 s.
 
-    Raises RefusedError, with all reasons, if some cannot be cancelled; the others are.
+    Raises RefusedError, with all reasons, if some cannot be cancelled; the others are. Raises
+    SchedulerUnavailableError if the scheduler does not answer.
     """
     ended: list[JobRecord] = []
     over = [job for job in jobs if not job.local and _is_over(job)]
@@ -35,9 +36,10 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
             refusals.append(str(error))
         else:
             refusals += left.values()
-            ended += [job for job in group if job.id not in left]
-    for job in ended:
-        note_cancel(job)
+            done = [job for job in group if job.id not in left]
+            for job in done:
+                note_cancel(job)
+            ended += done
     if refusals:
         refusal = RefusedError("\n".join(refusals))
         refusal.cancelled = tuple(job.id for job in ended)
@@ -99,7 +101,9 @@ def _end(group: Sequence[JobRecord]) -> dict[str, str]:
 def _read_refusal(
     answer: process.CommandResult, group: Sequence[JobRecord], ids: Sequence[str], command: str
 ) -> dict[str, str]:
-    """Return the jobs that a refusal names; raise RefusedError if it is of all."""
+    """Return the jobs that a refusal names; raise an error if it is of all."""
+    if process.NOT_HEARD.search(answer.words):
+        raise SchedulerUnavailableError(answer.refusal(command))
     job = group[0]
     over = SCHEDULERS[job.scheduler].queue.knows_none
     if len(group) > 1 and (named := _find_named(group, answer.words)):

@@ -38,8 +38,6 @@ _HEARD_PERHAPS = re.compile(
 )
 # The machine has no room for another process, which was not started then.
 _NOT_STARTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-# With these it was not heard, if the scheduler does not know the job.
-_NOT_HEARD = re.compile(r"connect failure|cannot connect|connection refused", re.IGNORECASE)
 
 
 class HandOver:
@@ -160,7 +158,7 @@ class HandOver:
             return ids
         if heard:
             raise UnsettledError(f"{failure}; there is no job yet, but one may still appear")
-        if _NOT_HEARD.search(failure):
+        if process.NOT_HEARD.search(failure):
             raise SchedulerUnavailableError(failure)
         raise RefusedError(failure)
 

@@ -74,7 +74,6 @@ _FACTS: dict[str, Callable[[_Seen], object]] = {
     "waits": lambda seen: DEPENDENT if os.path.exists(f"{seen.left.run_dir}/waits") else "",
     "copied": lambda seen: not seen.left.has_own_times,
     "outran": lambda seen: seen.left.ended + _SLACK_SECONDS >= (seen.left.limit or float("inf")),
-    "alive": lambda seen: seen.left.alive,
     "heard_of": lambda seen: seen.left.alive and f"{time.time() - seen.left.last_sign:.0f} s",
     "heard_from": lambda seen: _name_last_sign(seen.left),
     "lifeless": lambda seen: not seen.left.alive,
@@ -102,7 +101,8 @@ def examine(job: JobRecord) -> Look:
 def judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     """Judge by what the scheduler says, and what the script has left; say if that is the end."""
     listed = answer.find_state(left, first=left.over)
-    why = answer.doubt or "the scheduler no longer knows it"
+    silent = "the scheduler does not answer" if answer.silence else answer.doubt  # said once
+    why = silent or "the scheduler no longer knows it"
     if listed is None:
         state = _judge(_Seen(left, ("silent" if answer.doubt else "gone",), why=why))
     else:

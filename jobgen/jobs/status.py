@@ -60,12 +60,13 @@ class StatusReport(NamedTuple):
 def read_state(job: JobRecord) -> State:
     """Return the job's state: by its script's own record, else by the scheduler's word.
 
-    Raises SchedulerUnavailableError if it does not answer.
+    Raises SchedulerUnavailableError if only that can tell it, and the scheduler does not answer.
     """
     report = look([job])
-    if report.silences:
+    state = report.jobs[0].state
+    if report.silences and state.name == "unknown":
         raise SchedulerUnavailableError(report.silences[0])
-    return report.jobs[0].state
+    return state
 
 
 def look(jobs: Sequence[JobRecord]) -> StatusReport:
