@@ -17,7 +17,7 @@ from jobgen.output import make_printable
 if TYPE_CHECKING:
     from jobgen.api import Job
     from jobgen.jobs.record import JobRecord
-    from jobgen.jobs.status import StatusReport
+    from jobgen.jobs.status import JobStatus, StatusReport
     from jobgen.schedulers.base import State
 
 
@@ -30,11 +30,19 @@ class QueueNews:
     def tell(self, report: StatusReport) -> None:
         """Print what has changed since the last report."""
         for each in report.jobs:
-            reason = each.state.reason if each.state.name == "queued" else ""
+            reason = _find_wait(each)
             last = each.state.hopeless and len(report.jobs) == 1  # the end says it
             if reason and not last and reason != self._reasons.get(each.job.id):
                 put_err(f"job {each.job.id} is queued: {reason}")
                 self._reasons[each.job.id] = reason
+
+
+def _find_wait(seen: JobStatus) -> str:
+    """Return why a job is queued, or all tasks of an array that have not ended."""
+    if seen.state.name == "queued":
+        return seen.state.reason
+    left = {task.name: task.reason for task in seen.tasks if not task.ended}
+    return left["queued"] if left.keys() == {"queued"} else ""
 
 
 class StatusLine:

@@ -113,8 +113,9 @@ class SchedulerAnswer:
     def _list_states(self, left: Traces, ids: Iterable[str]) -> list[State]:
         known = [self.states[name] for name in map(folder_name, ids) if name in self.states]
         array = self.states.get(left.job.whole_dir.name) if left.job.array else None
-        # A task that has not begun does not have its own entry.
-        known = known or ([array] if array else [])
+        # A task that has not begun does not have its own entry, or one that does not say why.
+        if array and all(one == State("queued") for one in known):
+            known = [array]
         # Of jobs that began long before there was this one, another has had its number.
         return [
             one for one in known if (one.start or left.job.submitted) + _DAY > left.job.submitted

@@ -166,11 +166,13 @@ def _combine(states: Sequence[State], whole: State | None) -> State:
     start = min((state.start for state in states if state.start is not None), default=None)
     if whole:
         return whole if whole.name == "queued" else State(whole.name, _format_count(count), start)
+    waits = next((state.reason for state in states if state.name == "queued"), "")
     if [*count] == ["queued"]:
-        return State("queued", states[0].reason, start)
+        return State("queued", waits, start)
     going_on = count.keys() & {"running", "stopping", "queued"}
     worst = next(name for name in ("unknown", *_WORST) if name in {*count, "done"})
-    return State("running" if going_on else worst, _format_count(count), start)
+    told = filter(None, [_format_count(count), waits if going_on == {"queued"} else ""])
+    return State("running" if going_on else worst, "; ".join(told), start)
 
 
 def _format_count(count: Counter[StateName]) -> str:

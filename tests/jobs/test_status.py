@@ -658,6 +658,24 @@ def test_tasks_that_have_not_begun_stand_as_their_array(scheduler: Scheduler) ->
     assert found.state == State("cancelled", "1 done, 2 cancelled")
 
 
+def test_an_array_that_is_held_says_so_also_where_some_tasks_have_ended(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobgen.jobs.watch.Watch.over", lambda watch, index: True)
+    array = job("7[].pbs", kind="pbs", tasks=3)
+    lines = "Job Id: 7[].pbs|job_state=H|Hold_Types=u|comment=Job Array Began at noon\n"
+    scheduler.says("qstat", lines + "".join(f"Job Id: 7[{i}].pbs|job_state=Q\n" for i in range(3)))
+    held = "the job is held by its owner"
+    for word, begun in (("queued", ""), ("running", "1 done, 2 queued; ")):
+        if begun:
+            attempt(array.task(0), "done 0")
+        assert jobgen("status", "7").out.startswith(f"{word}\n{begun}{held}\n")
+        told = jobgen("diagnose", "7").out
+        assert "[held]" in told
+        assert "`qrls 7[].pbs`" in told
+        assert f"job 7[].pbs is queued: {held}\n" in jobgen("wait", "7").err
+
+
 def test_tasks_that_never_began_are_over_once_the_others_have_ended(scheduler: Scheduler) -> None:
     """Slurm forgets a task that was cancelled while it waited, at once or after minutes."""
     array = job("7", tasks=4)

@@ -84,8 +84,8 @@ def _read_state(job: dict[str, str]) -> base.State:
         return base.State(name, reason, start)
     name = _STATES.get(letter, "unknown")
     if name == "queued":
-        # That it ran, and on which nodes, is of the start before.
-        reason = "" if comment.startswith("Job run at ") else comment
+        # That it ran, and on which nodes, is of the start before, or of other tasks.
+        reason = "" if comment.startswith(("Job run at ", "Job Array Began at ")) else comment
         expected = _parse_time(job.get("estimated.start_time"))
         return base.State(name, reason or _read_hold(job), expected)
     walltime = parse_clock(job.get("Resource_List.walltime"))
