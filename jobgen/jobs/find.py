@@ -29,6 +29,8 @@ def find_job(word: str | None = None) -> JobRecord:
 
 
 def _find_one(word: str | None) -> JobRecord:
+    if problem := _find_obstacle(RUNS):
+        raise UsageError(problem)
     if word is None:
         if job := _read_latest("*/*"):
             return job
@@ -101,11 +103,24 @@ def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[st
     With `folders`, those below the `runs` of each.
     """
     records: list[str] = []
+    problems: list[str] = []
     for folder in folders:
+        problems += filter(None, [_find_obstacle(os.path.join(folder, RUNS))])
         adopt_jobs(folder)
         records += glob(f"{escape(folder)}/{RUNS}/*/*/{RECORD}")
     jobs, damages = _read_all(records)
-    return jobs, sorted(map(str, damages))
+    return jobs, problems + sorted(map(str, damages))
+
+
+def _find_obstacle(runs: str) -> str:
+    """Say why a folder of runs that is there cannot be read; empty if it can, or is missing."""
+    try:
+        os.listdir(runs)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"cannot read {os.path.normpath(runs)}/: {error.strerror}"
+    return ""
 
 
 def _read_all(records: Iterable[str]) -> tuple[list[JobRecord], list[UsageError]]:

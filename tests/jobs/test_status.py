@@ -952,6 +952,13 @@ def test_a_folder_without_jobs(scheduler: Scheduler) -> None:
     assert jobgen("list")[::2] == (0, message)
 
 
+def test_runs_that_cannot_be_read_are_not_called_none(scheduler: Scheduler) -> None:
+    Path("runs").write_text("")
+    problem = "cannot read runs/: Not a directory\n"
+    assert jobgen("status") == (2, "", problem)
+    assert jobgen("list")[::2] == (2, problem)
+
+
 def test_cancel_ends_plain_jobs_together_and_none_where_one_is_not_there(
     scheduler: Scheduler,
 ) -> None:
