@@ -8,21 +8,40 @@ from functools import cache
 from glob import escape, iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
+from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import read_traces
+from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, ENDED, State
 
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 
 
-def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
-    """Add which jobs a job waits for and how they stand, or which it needed to end well."""
+class _Other(NamedTuple):
+    """A job that another waits for: how, its name and ID, and how it stands, as far as known."""
+
+    kind: str
+    name: str
+    word: str = ""
+    begun: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.word})" if self.word else self.name
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether it has not ended as it was to."""
+        return self.kind == "afterok" and self.word in {*ENDED} - {"done"}
+
+
+def name_others(job: JobRecord, state: State, *, begun: bool, alone: bool = False) -> State:
+    """Add which jobs a job waits for and how they stand, or which it needed to end well.
+
+    The scheduler is asked for those of a job that is looked at `alone`.
+    """
     if state.name == "queued" and state.reason.startswith(DEPENDENT):
-        others = ", ".join(words for _, words, _ in _list_others(job))
-        waits = f"it waits for {others}" if others else DEPENDENT
-        if unmet := find_unmet(job):  # PBS may keep it waiting for ever
-            waits = f"{unmet}, so it never starts: cancel it"
+        waits = _describe_wait(job, list(_list_others(job, ask=alone)))
         return state._replace(reason=re.sub("[^;]*", waits, state.reason, count=1))
     if begun or state.name not in ("cancelled", "unknown"):
         return state
@@ -30,22 +49,43 @@ def name_others(job: JobRecord, state: State, *, begun: bool) -> State:
     return state._replace(reason="; ".join(reasons))
 
 
+def _describe_wait(job: JobRecord, others: list[_Other]) -> str:
+    """Say for which jobs one waits, and whether it does so in vain."""
+    unmet = next((f"it needed {other}" for other in others if other.is_unmet), "")
+    if SCHEDULERS[job.scheduler].can.deletes_waiting and not unmet:
+        # PBS lets who waits for a job that ends before it begins wait without end, whatever for.
+        lost = (one for one in others if one.word == "cancelled" and not one.begun)
+        unmet = next((f"it waits for {other}, which never began" for other in lost), "")
+    if unmet:  # the scheduler may keep it waiting all the same
+        return f"{unmet}, so it never starts: cancel it"
+    return f"it waits for {', '.join(map(str, others))}" if others else DEPENDENT
+
+
 def find_unmet(job: JobRecord) -> str:
     """Return which job has not ended well that this one needed; empty if all may have."""
-    needed = (words for kind, words, bad in _list_others(job) if bad and kind == "afterok")
-    return next((f"it needed {words}" for words in needed), "")
+    return next((f"it needed {other}" for other in _list_others(job) if other.is_unmet), "")
 
 
-def _list_others(job: JobRecord) -> Iterator[tuple[str, str, bool]]:
-    """Yield the kind of each dependency, its job in words, and whether that has failed."""
+def _list_others(job: JobRecord, *, ask: bool = False) -> Iterator[_Other]:
+    """Yield each job that this one waits for; `ask` the scheduler about those not begun."""
     for kind, job_id in _read_dependencies(job):
         records = _list_records(job.folder, folder_name(job_id))
         other = next(records, None) or _read_chains(job.folder).get(folder_name(job_id))
         if other is None:
-            yield kind, f"job {job_id}", False
+            yield _Other(kind, f"job {job_id}")
         else:
             word = _describe_end(other)
-            yield kind, f"{other.name} {other.id} ({word})", word in {*ENDED} - {"done"}
+            gone = ask and word == "not begun" and not other.local and _has_gone(other)
+            begun = bool(read_traces(other).attempts)
+            yield _Other(kind, f"{other.name} {other.id}", "cancelled" if gone else word, begun)
+
+
+def _has_gone(job: JobRecord) -> bool:
+    """Return whether the scheduler says that a job that has not begun has ended."""
+    name = folder_name(job.id)
+    answer = SchedulerAnswer(job.scheduler, {job.id: [name]})
+    state = answer.states.get(name)
+    return state.name == "cancelled" if state else not answer.doubt
 
 
 def _list_records(folder: str, name: str = "*") -> Iterator[JobRecord]:

@@ -82,7 +82,7 @@ def look(jobs: Sequence[JobRecord]) -> StatusReport:
         left = [part.left for part in parts if part.own is None]
         unlisted = [one for one in left if not answer.find_state(one)]
         listed = answer.mute or len(unlisted) < len(left)
-        statuses.append(_sum_up(job, parts, states, listed=listed))
+        statuses.append(_sum_up(job, parts, states, listed=listed, alone=len(jobs) == 1))
         if any(one.word != "failed" for one in unlisted):  # which is known without an answer
             silences.add(answer.silence)
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
@@ -106,16 +106,21 @@ def look_again(last: StatusReport) -> StatusReport:
 
 
 def _sum_up(
-    job: JobRecord, parts: Sequence[Look], states: Sequence[State], *, listed: bool
+    job: JobRecord,
+    parts: Sequence[Look],
+    states: Sequence[State],
+    *,
+    listed: bool,
+    alone: bool = False,
 ) -> JobStatus:
     begun = any(part.left.attempts for part in parts)
     if not job.tasks:
-        state = name_others(job, states[0], begun=begun)
+        state = name_others(job, states[0], begun=begun, alone=alone)
         return JobStatus(job, state, parts[0].left.attempts, (), listed)
     whole = examine(job).own if job.local else None
     # Part of an array may have been asked for by hand.
     asked = [state for state in states if job.argv or state.reason != _NOT_RUN]
-    state = name_others(job, _combine(asked, whole), begun=begun)
+    state = name_others(job, _combine(asked, whole), begun=begun, alone=alone)
     return JobStatus(job, state, (), tuple(states), listed)
 
 

@@ -43,7 +43,7 @@ DEPENDENT = "it waits for another job"
 _HOPELESS = (
     r"DependencyNeverSatisfied|BadConstraints|launch[ _]failed[ _]requeued[ _]held"  # Slurm
     r"|Can Never Run|too many failed attempts to run"  # PBS
-    r"|it needed .* never starts"  # jobgen's own
+    r"|, so it never starts"  # jobgen's own
 )
 # What the number of processes on a node follows from, and that of nodes.
 PROCESSES = ("launch.processes_per_node", "resources.gpus_per_node")

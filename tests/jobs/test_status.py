@@ -924,6 +924,23 @@ def test_a_job_that_waits_for_a_chain_is_cancelled_if_the_chain_fails(
     told = jobgen("diagnose", "11").out
     assert told.startswith("last 11.pbs: cancelled (it needed long 8.pbs (failed))\n")
     assert " [dependency]\n" in told
+    assert "what to do: repair the first job, " in told  # it is cancelled already
+
+
+def test_a_job_of_pbs_waits_in_vain_for_one_that_ended_before_it_began(
+    scheduler: Scheduler,
+) -> None:
+    job("8.pbs", name="first", kind="pbs")
+    one = replace(job("9.pbs", name="last", kind="pbs"), argv=("qsub", "depend=afterany:8.pbs"))
+    one.save()
+    waits = "Job Id: 9.pbs|job_state=H|depend=afterany:8.pbs\n"
+    scheduler.says("qstat", f"Job Id: 8.pbs|job_state=Q\n{waits}")
+    assert jobgen("status", "9").out == "queued\nit waits for first 8.pbs (not begun)\n"
+    scheduler.says("qstat", f"Job Id: 8.pbs|job_state=F\n{waits}")
+    never = "it waits for first 8.pbs (cancelled), which never began, so it never starts: cancel it"
+    assert jobgen("status", "9").out == f"queued\n{never}\n"
+    assert " [dependency]\n" in jobgen("diagnose", "9").out
+    assert jobgen("wait", "9").code == 7
 
 
 def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
