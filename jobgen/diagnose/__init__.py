@@ -22,7 +22,7 @@ from jobgen.diagnose.looking import look_into_program
 from jobgen.diagnose.odd import find_slow
 from jobgen.jobs import run_folder
 from jobgen.jobs.code import name_copy
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.output import format_count
 from jobgen.schedulers import SCHEDULERS
@@ -60,7 +60,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
     return diagnosis._replace(
         verdicts=tuple(map(str, judged)),
-        remedy=_fill_in(diagnosis.remedy, job, diagnosis.node or "NODE"),
+        remedy=_name_reruns(job, _fill_in(diagnosis.remedy, job, diagnosis.node or "NODE")),
         warnings=tuple(_list_warnings(evidence, diagnosis)),
     )
 
@@ -73,6 +73,13 @@ def _tell_of_role(diagnosis: Diagnosis, words: str) -> Diagnosis:
     if " was not ready " in words and not raised:
         return diagnosis._replace(cause=NOT_READY.id, remedy=NOT_READY.remedy)
     return diagnosis
+
+
+def _name_reruns(job: JobRecord, remedy: str) -> str:
+    """Put before a remedy which jobs do the job again."""
+    reruns = ", ".join(list_reruns(job))
+    words = f"it was rerun as {reruns}: look at that first; here: "
+    return words + remedy if reruns and remedy else remedy
 
 
 def _fill_in(remedy: str, job: JobRecord, node: str) -> str:

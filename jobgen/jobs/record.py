@@ -199,6 +199,16 @@ def find_same(job: JobRecord) -> list[JobRecord]:
     return sorted(same, key=lambda other: other.submitted, reverse=True)
 
 
+def list_reruns(job: JobRecord) -> tuple[str, ...]:
+    """Return the IDs of the jobs that do a job again; of a task, those that do it among others."""
+    if not job.array:
+        return job.rerun_as
+    wholes = read_sound([job.whole_dir / RECORD])
+    names = [folder_name(id) for whole in wholes for id in whole.rerun_as]
+    paths = (path for name in names for path in Path(job.folder, RUNS).glob(f"*/{name}/{RECORD}"))
+    return tuple(one.id for one in read_sound(paths) if {job.id, job.array} & {*one.rerun_of})
+
+
 def read_sound(paths: Iterable[str | Path]) -> Iterator[JobRecord]:
     """Yield the jobs of these records, without damaged ones."""
     for path in paths:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.jobs.files import open_left, parse_object, read_if_left
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.run_folder import find_tracked, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
@@ -139,6 +139,8 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         at_most=job.counted_from + about.at_most if about and about.at_most else None,
         tasks=tuple(_list_states(status.tasks, given)),
     )
+    if tracked:
+        row = row._replace(rerun_as=list_reruns(job))
     if not status.attempts or (state.ended and not tracked):
         return row
     roles = job.roles

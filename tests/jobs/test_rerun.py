@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import edited, load
+from support import edited, jobgen, load
 
 from jobgen import process
 from jobgen.errors import AlreadySubmittedError, UsageError
-from jobgen.jobs.record import JobRecord
+from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
 from jobgen.jobs.status import read_state
 from jobgen.jobs.submission import Submission, prepare_plan
@@ -56,6 +56,9 @@ def test_tasks_that_another_rerun_does_or_has_done_are_left_out() -> None:
     replace(array, rerun_as=("9", "11")).save()  # the run folder of 11 is gone
     assert prepare_rerun(array, failed=True)[0].rerun_of == ("7_3",)
     assert prepare_rerun(array, failed=True, again=True)[0].rerun_of == ("7_1", "7_2", "7_3")
+    assert [list_reruns(array.task(task)) for task in (0, 1, 3)] == [(), ("9",), ()]
+    assert "\nwas rerun as 9\n" in jobgen("status", "7_1").out
+    assert "\nwhat to do: it was rerun as 9: look at that first; " in jobgen("diagnose", "7").out
 
     third = record("12", "7_3")
     end(third.task(0), "failed 3")
