@@ -352,12 +352,15 @@ def _list_own_variables(plan: Plan) -> Iterator[tuple[str, ...]]:
         yield name, value, why, *" ".join(keys).split()
 
 
+def _describe_threads(plan: Plan) -> str:
+    among = "the node / its processes" if plan.can.batch else "the machine / all processes"
+    parts = [(f"{one.name}: ", one.plan) for one in plan.roles.members] or [("", plan)]
+    return ", ".join(f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts)
+
+
 def _describe_variables(plan: Plan) -> dict[str, object]:
     """Return what the rows of the table ask of a job, and what their values are made of."""
     launch, pieces = plan.launch, schedulers.SCHEDULERS[plan.scheduler].launch(plan)
-    among = "the node / its processes" if plan.can.batch else "the machine / all processes"
-    parts = [(f"{one.name}: ", one.plan) for one in plan.roles.members] or [("", plan)]
-    threads = [f"{name}{part.nodes.threads or f'CPUs of {among}'}" for name, part in parts]
     numbers = [str(number) for number in plan.array.numbers[:2]]
     by_slurm = bool(pieces.node_lists)
     return {
@@ -371,7 +374,7 @@ def _describe_variables(plan: Plan) -> dict[str, object]:
         "direct": launch.direct,
         "more": plan.starts_more,
         "lone": plan.lone,
-        "threads": ", ".join(threads),
+        "threads": _describe_threads(plan),
         "cpu_keys": " ".join((*cpu_keys(plan), *PROCESSES)),
         "devices": ",".join(map(str, launch.devices or ())),
         "gpus": plan.uses_gpus,

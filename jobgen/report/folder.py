@@ -56,20 +56,29 @@ class Folder:
     def _read_attempt(
         self, folder: Path, first_steps: dict[int, float], *, goes_on: bool
     ) -> Attempt:
-        index, ended = int(folder.name), get_mtime(folder / "outcome") or None
-        word, code = run_folder.read_outcome(str(folder))
-        if ended and not word:
-            self.notes.append(f"attempts/{index}/outcome is damaged")
+        index = int(folder.name)
         began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
         first = first_steps.get(index, 0.0)
         if first < began:  # of an earlier job with the same id
             first = 0.0
         names = read_if_left(folder / "nodes").split()
         nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
-        if not (ended or goes_on):
-            ended = max(map(get_mtime, folder.glob("node-*.*")), default=None)
-        end = (ended, word, code) if word else (ended, None, None)
+        end = self._read_end(folder, goes_on=goes_on)
         return Attempt(index, nodes, began or None, first or None, *end)
+
+    def _read_end(
+        self, folder: Path, *, goes_on: bool
+    ) -> tuple[float | None, str | None, int | None]:
+        """Return when a start ended, in which word, and with which exit code, as far as known."""
+        ended = get_mtime(folder / "outcome") or None
+        word, code = run_folder.read_outcome(str(folder))
+        if word:
+            return ended, word, code
+        if ended:
+            self.notes.append(f"attempts/{folder.name}/outcome is damaged")
+        elif not goes_on:
+            ended = max(map(get_mtime, folder.glob("node-*.*")), default=None)
+        return ended, None, None
 
     def list_places(self, attempts: tuple[Attempt, ...], plan: Plan | None) -> tuple[Place, ...]:
         """Return the nodes of the last attempt, role by role."""
