@@ -11,7 +11,7 @@ from typing import get_args
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_shell, list_strays
-from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script, read_count
+from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
@@ -98,15 +98,14 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     values, strays = {item.value for item in counting}, list_strays(script)
     for item in strays.values():
         draft.lose(item.line, item.text, WHY.STRAY)
-    for item in [item for item in script.read_directives if not item.is_stray]:
-        cut = item.line in strays and item.value[-1:] == ","  # by the blank before a stray word
+    for item in script.read_directives:
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
         elif item not in counting and item.option == "-l" and item.value not in values:
             draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
         elif item not in counting or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
             draft.keep(item.line, f"{script.can.sign} {item.option} {item.value}".rstrip())
-        elif not cut:
+        elif (item.line in strays, item.value[-1:]) != (True, ","):  # a list that a blank cuts
             taken.append(_join_folder(script, item))
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
                 taken.append(item._replace(option="-j", value="n"))
@@ -247,19 +246,12 @@ class _Resources:
         return self._take_count(option, value, item) or self._take_other(option, value, item)
 
     def _put_memory(self, item: DirectiveOption, memory: str | None) -> bool:
-        first = self.draft.values.get("resources.memory_per_node", memory)
-        if first != memory:
-            self.draft.check(item.line, item.text, WHY.RIVAL)
-        return self.draft.put("resources.memory_per_node", memory and first)
+        return self.draft.put("resources.memory_per_node", memory)
 
     def _take_count(self, option: str, value: str, item: DirectiveOption) -> bool:
         typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
         if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
-        count, gpus, tasks = read_count(option, value), self.request.gpus, self.request.tasks
-        known = {"--gpus": gpus * self.nodes, "--gpus-per-node": gpus, "--ntasks-per-node": tasks}
-        if count != known.get(option, count):
-            self.draft.check(item.line, f"{option}={value}", WHY.RIVAL)
         self.draft.put("resources.gpu_type", typed[1])
         return True
 

@@ -74,9 +74,9 @@ def _find_named_place(item: DirectiveOption) -> str | None:
 
 def list_strays(script: Script) -> dict[int, DirectiveOption]:
     """Return the first word that is no option, by lines; not those of a place with blanks."""
-    items = script.read_directives
-    places = {item.line for item in items if find_place(item)}
-    return {x.line: x for x in reversed(items) if x.is_stray and x.line not in places}
+    strays = {item.line: item for item in reversed(script.directives) if item.read & item.is_stray}
+    places = {item.line for item in script.read_directives if find_place(item)}
+    return {line: item for line, item in strays.items() if line not in places}
 
 
 def list_refusals(script: Script) -> Iterator[tuple[int, str, str]]:

@@ -152,8 +152,8 @@ class Script:
 
     @cached_property
     def read_directives(self) -> list[DirectiveOption]:
-        """The directives that the scheduler reads, which stand before the first command."""
-        return [item for item in self.directives if item.read]
+        """The directives that the scheduler takes, which stand before the first command."""
+        return [item for item in self.directives if item.read and not item.is_stray]
 
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
         text = line[start:]

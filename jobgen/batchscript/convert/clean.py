@@ -7,6 +7,7 @@ import re
 from itertools import pairwise
 
 from jobgen.batchscript import purposes
+from jobgen.batchscript.bash import Command
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.environment import Prelude, follow_statement, list_needed
 from jobgen.batchscript.convert.launch import LaunchLine, read_shape
@@ -91,9 +92,7 @@ class _CleanSpec:
         nodes = 1 if self.once else self.draft.values.get("resources.nodes", 1)
         for early, later in pairwise(launches):
             programs = [x for x in early.commands if straight.classify(x) == "launch"]
-            started = [x for x in programs if x.end == "&" or unwrap(x.words).is_launched]
-            prepares = all(READIES.match(" ".join(x.texts)) for x in programs) and not started
-            refuse(later.line, WHY.SEVERAL, nodes > 1, not prepares)
+            refuse(later.line, WHY.SEVERAL, nodes > 1, not all(map(_prepares, programs)))
         at = statements.index(launches[-1])
         before = [x._replace(kind="once") if x in launches else x for x in statements[:at]]
         own, self.launch = straight.split_assignments(launches[-1])
@@ -185,3 +184,9 @@ class _CleanSpec:
         if self.draft.load().spec.launches_itself:
             counts.append((self.read.tasks, gets.tasks))
         refuse(self.launch.line, WHY.SHAPE, *(want and want != given for want, given in counts))
+
+
+def _prepares(first: Command) -> bool:
+    """Whether a program is known to get things ready, and no more."""
+    launched = first.end == "&" or unwrap(first.words).is_launched
+    return not launched and READIES.match(" ".join(first.texts)) is not None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jobgen.batchscript.bash import Word
+from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
@@ -76,9 +76,7 @@ class Prelude:
             return
         if statement.kind not in ("assigns", "export"):
             self.fails = True
-            texts = (" ".join(command.texts) for command in statement.commands)
-            reads = any(map(reads_settings, statement.commands))
-            self.touched |= reads or not all(map(FORMS["inert"].fullmatch, texts))
+            self.touched |= not all(map(_is_inert, statement.commands))
         self.phase = max(self.phase, phase)
 
     def _take_prints(self, statement: Statement) -> None:
@@ -246,10 +244,7 @@ class Prelude:
         refuse(statement.line, WHY.OF_ARGUMENTS, asked)
         of_step = re.search(rf"\$\{{?({FORMS['of-step'].pattern})\b", statement.text)
         step = self.launch.mode != "once" and FORMS["step"].search(statement.text)
-        inner = [text.strip() for word in words for text in list_substituted(word.raw)]
-        steady = all(map(FORMS["steady"].fullmatch, inner))
-        steady &= not any(FORMS["unsteady"].search(word.active) for word in words)
-        differs = not self.once and not steady
+        differs = not self.once and not all(map(_is_steady, words))
         refuse(statement.line, WHY.SETUP, differs, step, of_step)
 
     def write(self) -> None:
@@ -272,6 +267,17 @@ class Prelude:
         if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
             options.append("+o pipefail")
         return [f"set {' '.join(options)}    # as in the script, {why}"] if options else []
+
+
+def _is_inert(command: Command) -> bool:
+    """Whether a command neither sets variables of the script nor reads those of programs."""
+    text = " ".join(command.texts)
+    return FORMS["inert"].fullmatch(text) is not None and not reads_settings(command)
+
+
+def _is_steady(word: Word) -> bool:
+    inner = (text.strip() for text in list_substituted(word.raw))
+    return not FORMS["unsteady"].search(word.active) and all(map(FORMS["steady"].fullmatch, inner))
 
 
 def follow_statement(statement: Statement, reader: Reader) -> None:

@@ -63,13 +63,16 @@ def read_statements(script: Script) -> list[Statement]:
     groups: list[list[Command]] = []  # of commands in a block, a list, or on a line
     for command in script.commands:
         _check_command(command)
-        before = groups[-1][-1] if groups else command
-        in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
-        if groups and (in_line or before.blocks):
+        if groups and _is_joined(groups[-1][-1], command):
             groups[-1].append(command)
         else:
             groups.append([command])
     return [item for group in groups for item in _read_group(script, group)]
+
+
+def _is_joined(before: Command, command: Command) -> bool:
+    in_line = before.end in ("&&", "||", "|", "|&") or command.place.line <= before.last_line
+    return in_line or bool(before.blocks)
 
 
 def _check_command(command: Command) -> None:
@@ -125,12 +128,8 @@ def list_lines_outside(script: Script) -> set[int]:
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script, each once."""
-    outside, named, before = list_lines_outside(script), set[str](), ""
+    outside, named = list_lines_outside(script), set[str]()
     for item in script.commands:
-        if before == "given":  # by a `set --` of the script's own
-            break
-        gives = FORMS["gives"].match(f"{before} {' '.join(item.texts)}")
-        before = "given" if gives and item.openers <= {"for"} else item.end
         if item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
@@ -254,11 +253,15 @@ def _classify_block(group: list[Command], text: str) -> str:
     left = [item for item in group if item.function or item.openers - {"if", "{"}]
     left += [item for item in heads if item.end == "&"]
     refuse(group[0].place.line, WHY.BLOCK, left, inner - {"prints", "fails", "ends", "folder"})
-    if "folder" in inner:
-        return "goes"
     if {*kinds.values()} <= {"prints"} and all(map(purposes.only_looks, heads)):
         return "prints"
-    return "ends" if "ends" in inner else _classify_all({*kinds.values(), "prints"})
+    return _classify_inner({*kinds.values(), "prints"}, inner)
+
+
+def _classify_inner(kinds: Collection[str], inner: Collection[str]) -> str:
+    if "folder" in inner:
+        return "goes"
+    return "ends" if "ends" in inner else _classify_all(kinds)
 
 
 def _classify_all(kinds: Collection[str]) -> str:

@@ -80,8 +80,6 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
-        if lost := _list_lost_above(script, command, later):
-            message += f"; lost as well: line {', '.join(map(str, lost))}"
         fix = vars(WHY).get(_find_end(command, later), WHY.turn if turns else "")
         yield mark(command.place, message, fix=fix)
     elif turns:
@@ -112,14 +110,6 @@ def _find_end(command: Command, later: list[Command]) -> str:
         return "beside"
     saves = FORMS["saves"].match("\n".join([command.end, *texts]))
     return "saves" if saves else command.end
-
-
-def _list_lost_above(script: Script, command: Command, later: list[Command]) -> list[int]:
-    """List the lines of other programs above the end whose exit codes are lost, too."""
-    programs = (launch.command for launch in list_run(script) if _matters(launch.started))
-    others = [item for item in programs if item.end in ("\n", ";")]
-    lines = {item.line for item in others if not _is_kept(script, item, *later)}
-    return sorted(lines - {command.line, *range(later[-1].line, len(script.lines) + 1)})
 
 
 @rule("no-wait")
