@@ -227,6 +227,29 @@ def test_a_task_of_pbsdsh_that_failed_is_told_though_the_job_ended_well(run: Run
     assert found.evidence[0].endswith("rank-0.out:2: pbsdsh: task 0x00000001 exit status 127")
 
 
+def test_a_floating_point_error_of_another_matter_is_not_of_the_loss(run: Run) -> None:
+    run.rank(2, f"{TRACE}FloatingPointError: CFL violated\n", after=5)
+    assert run.diagnose().cause == "exception"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "forrtl: severe (174): SIGSEGV, segmentation fault occurred\n"
+        "Image              PC                Routine            Line        Source\n"
+        "a.out              0000000000401A2B  MAIN__                     12  a.f90\n",
+        f"{'-' * 74}\nMPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\n"
+        f"with errorcode 77.\n{'-' * 74}\n",
+    ],
+)
+def test_what_mpirun_says_of_an_end_is_not_the_reason(run: Run, said: str) -> None:
+    noticed = "mpirun detected that one or more processes exited with non-zero status.\n"
+    named = "  Process name: [[23430,1],2]\n  Exit code:    77\n"
+    more = "[n1:7] 3 more processes have sent help message help-mpi-api.txt / mpi-abort\n"
+    run.rank(0, f"{said}{'-' * 74}\n{noticed}\n{named}{'-' * 74}\n{more}", after=5, code=77)
+    assert run.diagnose().title.endswith(said.strip("-\n").partition("\n")[0])
+
+
 def test_what_healthy_ranks_print_is_no_cause(run: Run) -> None:
     run.write("logs/n1/rank-0.err", "FileNotFoundError: no cache yet; it is made\n")
     run.rank(2, "Traceback (most recent call last):\nValueError: seven\n", after=5)
