@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable
 
 from jobgen.output import format_count
-from jobgen.plan.plan import Nodes, Plan, Start, TimeLimit
+from jobgen.plan.plan import Nodes, Start, TimeLimit
 from jobgen.report.facts import RunFacts, Usage, Use
 from jobgen.report.figures import format_share, format_size, format_span
+from jobgen.report.request import Asked
 from jobgen.schedulers.usage import Used
 from jobgen.spec.units import format_duration
 
@@ -27,7 +28,7 @@ _METRICS = "metrics.jsonl"
 
 
 class Efficiency:
-    """Compares what `plan` asked for with what a run used, by `used` as the scheduler counts it.
+    """Compares what was `asked` for with what a run used, by `used` as the scheduler counts it.
 
     `longest` is the seconds of one start by the files of the run folder, and `gpu_memory` the bytes
     of one device.
@@ -36,7 +37,7 @@ class Efficiency:
     def __init__(
         self,
         run: RunFacts,
-        plan: Plan | None,
+        asked: Asked,
         used: Used,
         *,
         longest: float | None,
@@ -49,9 +50,11 @@ class Efficiency:
         self.gpu_memory = gpu_memory
         self.nodes, self.launch, self.walltime = Nodes(), Start(), TimeLimit()
         self.is_queued = False
-        if plan:
+        if plan := asked.plan:
             self.nodes, self.launch, self.walltime = plan.nodes, plan.launch, plan.walltime
             self.is_queued = plan.site.can.batch
+        elif about := asked.about:  # it was submitted without its spec
+            self.nodes, self.walltime = Nodes(about.groups), TimeLimit(about.walltime)
         self.is_done = run.state == "done"
 
     def list_uses(self) -> tuple[Use, ...]:

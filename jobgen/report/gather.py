@@ -90,7 +90,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         notes=tuple(filter(None, (*folder.notes, *history.notes, asked.problem, problem))),
     )
     longest = max(elapsed, default=None)
-    efficiency = Efficiency(run, plan, used, longest=longest, gpu_memory=gpu_memory)
+    efficiency = Efficiency(run, asked, used, longest=longest, gpu_memory=gpu_memory)
     return run._replace(summary=summarise_run(run, state), uses=efficiency.list_uses())
 
 

@@ -31,6 +31,7 @@ class Asked(NamedTuple):
     overrides: dict[str, str]  # by their paths
     site: str | None = None
     plan: Plan | None = None
+    about: Header | None = None  # of the script
     metrics: str = ""  # the path of its metrics, if the spec names one
     problem: str = ""
 
@@ -43,7 +44,7 @@ def read_asked(home: str, script: str, *, has_spec: bool) -> Asked:
         lacks = "the request is not known: the script has no header of jobgen's"
         return Asked({}, problem=lacks if script and has_spec else "")
     given = (mask_override(word).partition("=") for word in about.overrides)
-    asked = Asked({path: value for path, _, value in given}, about.site)
+    asked = Asked({path: value for path, _, value in given}, about.site, about=about)
     path = os.path.relpath(os.path.join(home, "job.yaml"))
     return _add_plan(asked, about, path=path) if has_spec else asked
 

@@ -115,6 +115,21 @@ def test_what_is_not_known_of_some_runs_alone_names_them(tmp_path: Path) -> None
     assert any(note.startswith("no metrics in the run folder") for note in notes)
 
 
+def test_the_request_of_a_job_without_its_spec_is_in_its_script(tmp_path: Path) -> None:
+    job = JobRecord("7", "bare", "pbs", str(tmp_path), BEGAN, ())
+    job.save()
+    about = {"name": "bare", "spec": "job.yaml", "digest": "0", "scheduler": "pbs", "walltime": 600}
+    groups = [{"nodes": 2, "processes": 1, "cpus": 4}]
+    (job.run_dir / "script").write_text(
+        f"#!/bin/bash\n# jobgen: {json.dumps({**about, 'groups': groups})}\n"
+    )
+    found = uses(of(job))
+    assert [found[what].asked for what in ("walltime", "CPUs")] == [
+        "10 min for each start",
+        "8 CPUs",
+    ]
+
+
 def test_nothing_is_told_of_an_empty_folder(tmp_path: Path) -> None:
     job = JobRecord("7", "bare", "slurm", str(tmp_path), BEGAN, ("sbatch",))
     job.save()
@@ -600,7 +615,8 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
     assert told.runs[1].site == "NCI Gadi (Australia)"
     assert told.summary.startswith("3 of 4 runs succeeded.")
     assert told.runs[3].state == "unknown"
-    assert told.runs[3].reason.startswith("it has not begun here; there is no qstat command here")
+    assert told.runs[3].reason == "it has not begun here; the scheduler does not answer"
+    assert any("there is no qstat command here" in note for note in told.notes)
 
 
 def test_the_tasks_of_an_array_that_was_started_by_hand_have_the_values_of_its_script(
