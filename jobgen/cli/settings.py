@@ -85,7 +85,7 @@ def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
     """Return the paths and values that a hint says to write; `make_room` judges these."""
     if "write directives" in hint.text:  # the spec may have others
         return {}
-    form = r"(?:as in|write) ([\w.]+: .+?)(?:(?:;|, (?:at the|for|or)) .*)?$"
+    form = r"(?:as in|write) ([\w.]+: .+?)(?:(?:;|,? or|, (?:at the|for)) .*)?$"
     if shown := re.search(form, hint.text):
         values = dict[str, str]()
         with suppress(UsageError):  # several values, of which one is to be chosen
@@ -160,7 +160,7 @@ def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
     for problem in error.problems:
         text, now = _explain_setting(problem, now)
         lines.append(text)
-    text = re.sub("[,; ]+\n", "\n", "\n".join(lines) or str(error))
+    text = re.sub("(?:, or)?[,; ]*\n", "\n", "\n".join(lines) or str(error))
     if now != words:
         return make_room(name_line(text, words, now), words)
     facts = {"message": text, "plain": " ".join(words), "at": words[0]}
@@ -192,25 +192,28 @@ def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]
             return text, words
         text += f"; {row.get('say', '')}"
         meant = [option, start + row.get("meant", value)]
+    if ", or write" in problem.hint:
+        meant = [option, value, *meant]
     return text, [*_replace(words, option, value, meant), *behind] if option else words
 
 
 def _replace(words: list[str], option: str, value: str, meant: Sequence[str]) -> list[str]:
-    """Return words with others in the place of a setting, and of options for what these set."""
+    """Return words with others in the place of a setting, and of what else sets the same."""
     now = retype(words, option, value, meant)
-    for path in {one.partition("=")[0] for one in meant} & SHORTCUTS.keys():
-        other, given = find_typed(words, SHORTCUTS[path][0])
-        if other and other != option:  # it would count, as it comes last
-            now = retype(now, other, given, [])
+    paths = {*map(name_setting, pairwise(meant))}
+    for other in pairwise(words):
+        if other != (option, value) and name_setting(other) in paths:
+            now = retype(now, *other, [])
     return now
 
 
 def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
     """Return the hint of a problem, the words to type in place of the setting, and at the end.
 
-    A record shows keys without its path. One of several keys that was typed whole is left.
+    A record shows keys without its path. One of several keys, or of a list, that was typed whole
+    is left; so is a setting beside which another way is offered.
     """
-    if problem.path.startswith(f"{path}.") and "," in given:
+    if problem.path.startswith((f"{path}.", f"{path}[")) and "," in given:
         return problem.hint, [], []
     outer, hint = problem.path.rpartition(".")[0], problem.hint
     near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", hint)

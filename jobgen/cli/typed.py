@@ -100,7 +100,7 @@ class Typed:
         elif self.name != "submit" or not scripts:
             return
         elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
-            self.spec = table.name_new()
+            self.spec = table.name_new(os.path.splitext(scripts[0])[0])
             self.lead = f"jobgen import {shlex.quote(scripts[0])} -o {self.spec}, and then "
             self.plain[self.plain.index(scripts[0])] = self.spec
 
@@ -283,7 +283,7 @@ def name_line(message: str, words: Sequence[str], now: Sequence[str]) -> str:
     """Return a message with the line to type if it is another; the message may introduce it."""
     if [*now] == [*words]:
         return message.rstrip(",; ")
-    lead = re.sub("([^,?])(?:: name that)?$", r"\1;", message.rstrip("; "))
+    lead = re.sub("([^,?])(?<!, or)(?:: name that)?$", r"\1;", message.rstrip("; "))
     return f"{lead} type: jobgen {shlex.join(now)}"
 
 

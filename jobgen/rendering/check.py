@@ -253,7 +253,7 @@ def read_script(path: Path) -> RenderedScript:
         raise UsageError(f"{path}: is not text") from None
     own_header = header.read(text)
     if own_header is None:
-        spec = path.with_suffix(".yaml")
+        spec = name_new(str(path.with_suffix("")))
         raise UsageError(
             f"{path}: was not rendered by jobgen; it has no header that says so; to check it, type:"
             f" jobgen lint {path}; to submit it: jobgen import {path} -o {spec}, and then"

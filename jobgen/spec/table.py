@@ -63,8 +63,11 @@ def list_commands() -> set[str]:
 
 
 def fill(sentence: str, values: Mapping[str, str]) -> str:
-    """Return a sentence with its values, without [[parts]] that lack one; what else has $ stays."""
-    forms = {"NEW": name_new()} if "$NEW" in sentence else {}
+    """Return a sentence with its values, without [[parts]] that lack one; what else has $ stays.
+
+    $NEW is a new spec, which has the `stem` of a file that was typed.
+    """
+    forms = {"NEW": name_new(values.get("stem") or "new")} if "$NEW" in sentence else {}
     for name, value in values.items():
         text = value.strip() if value.strip().isprintable() else "..."
         items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))

@@ -27,6 +27,15 @@ scheduler: slurm
 resources: {nodes: 2, gpus_per_node: 4, cpus_per_gpu: 8, walltime: 2h}
 run: {script: train.py}
 """
+LAB = """\
+scheduler: slurm
+sources: {own: https://lab.example}
+node: {gpus: 4, cpus: 32, source: own}
+queues:
+  debug: {source: own, limits: [{nodes: [1, 1], walltime: 2h, quote: 1 node}]}
+  main: {source: own, limits: [{nodes: [1, 8], walltime: 8h, quote: 8 nodes}]}
+  low: {source: own, limits: [{nodes: [1, 8], walltime: 8h, quote: 8 nodes}]}
+"""
 
 
 # What stands in an offered line for a number that the user has to choose.
@@ -49,7 +58,10 @@ def jobgen(*typed):
             context = cli.get_command(group, name).make_context(name, [*rest], parent=group)
             files = re.findall(r"(?<!-o )(?<!--output )\b[\w.-]+\.ya?ml\b", line)
             assert [one for one in files if one not in named and not Path(one).exists()] == []
-            paths = {one.partition("=")[0] for one in context.params.get("overrides") or ()}
+            made = [context.params["output"]] if name == "import" else []
+            assert not any(map(os.path.exists, filter(None, made)))
+            paths = [one.partition("=")[0] for one in context.params.get("overrides") or ()]
+            assert len({*paths}) == len(paths), line
             assert [
                 path for path in paths if path not in f"{named} PATH" and is_unknown(path)
             ] == []
@@ -492,7 +504,7 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ),
         (
             "convert a.sbatch a.pbs",
-            "and then jobgen render new.yaml --scheduler pbs -o a.pbs\n",
+            "and then jobgen render a.yaml --scheduler pbs -o a.pbs\n",
         ),
         ("new myjob", "type: jobgen init myjob.yaml\n"),
         ("render -o job.yaml", "for a script beside it, type: jobgen render -o job.sh\n"),
@@ -987,7 +999,7 @@ TYPED = """\
         ("scontrol uhold 123", "; the scheduler does that: scontrol uhold 123\n"),
         (
             "qsub -V old.sh a",
-            "type: jobgen import old.sh -o new.yaml, and then jobgen submit new.yaml -- a;",
+            "type: jobgen import old.sh -o old.yaml, and then jobgen submit old.yaml -- a;",
         ),
         (
             "qsub -l long job.yaml",
@@ -1092,7 +1104,7 @@ TYPED = """\
         ("uv run -m a.b --lr 1", "environment.uv=true -- --lr 1\n"),
         (
             "sbatch a.sbatch --task b --accelerator zero3",
-            "new.yaml -- --task b --accelerator zero3\n",
+            "a.yaml -- --task b --accelerator zero3\n",
         ),
         ("accelerate launch -h", "type: jobgen submit job.yaml --help\n"),
         ("docker run -p 80:80 a", "container.image=docker://IMAGE; for -p: "),
@@ -1333,10 +1345,26 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
             ", type: jobgen render -t 120m\n",
         ),
         ("render --time 7200", "--time: resources.walltime: '7200' has no unit"),
+        (
+            "render --set queue=debug -N 2 --site lab",
+            "1 node, or type: jobgen render -N 2 --set queue=main --site lab\n",
+        ),
+        (
+            "render --set resources.nodes=2 -q debug --site lab",
+            "type: jobgen render --set resources.nodes=2 --set queue=main --site lab\n",
+        ),
+        (
+            "render --set \"directives=['#SBATCH -a 1-4']\"",
+            "type: jobgen render --set array.tasks=N",
+        ),
+        ("render --set \"directives=['#SBATCH -H', '#SBATCH -a 1-4']\"", "N}; leave the directive"),
+        (f"render --set name={'a' * 200}", f"write e.g. {'a' * 100}\n"),
     ],
 )
 def test_a_setting_that_is_refused_is_answered_with_what_to_type(line, answer):
-    ended = jobgen(*line.split())
+    Path(".jobgen/sites").mkdir(parents=True)
+    Path(".jobgen/sites/lab.yaml").write_text(LAB)
+    ended = jobgen(*shlex.split(line))
     assert (ended.code, ended.out) == (3, "")
     assert answer in ended.err
 
@@ -1438,10 +1466,12 @@ def test_import_tells_what_a_script_without_directives_leaves_open():
 
 def test_a_new_spec_has_a_name_that_is_free():
     Path("new.yaml").touch()
+    Path("old.yaml").touch()
+    Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
     for line in ("init", "submit https://example.org/a.yaml", "import old.sbatch -o job.yaml"):
-        Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
         assert "new2.yaml" in jobgen(*line.split()).err
-    assert "-o new2.yaml, and then jobgen submit new2.yaml\n" in jobgen("sbatch", "old.sbatch").err
+    for line in ("sbatch old.sbatch", "submit old.sbatch", "convert old.sbatch --to pbs"):
+        assert "import old.sbatch -o old2.yaml, and then jobgen " in jobgen(*line.split()).err
 
 
 @pytest.mark.parametrize(
@@ -1503,7 +1533,7 @@ def test_a_new_spec_has_a_name_that_is_free():
             "a.yaml starts it; type: jobgen submit a.",
         ),
         ("a.yaml conf.yaml", "submit --config conf.yaml", "type: jobgen submit -- --config conf."),
-        ("job.yaml a.sbatch", "sbatch a.sbatch conf.yaml", "type: jobgen import a.sbatch -o new"),
+        ("job.yaml a.sbatch", "sbatch a.sbatch conf.yaml", "type: jobgen import a.sbatch -o a.y"),
         ("job.yaml", "horovodrun --hosts a:4 train.py", "jobgen submit job.yaml; for --hosts: lea"),
         ("job.yaml", "sbatch \u2014nodes=4", "type: jobgen submit job.yaml --nodes 4\n"),
         ("job.yaml", "submit \u2014gpus-per-node 4", "; type: jobgen submit --gpus-per-node 4\n"),
