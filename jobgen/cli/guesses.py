@@ -89,7 +89,7 @@ class Answer(typed.Typed):
             self._hand_over()
         self.own = [pair for pair in self.own if pair[0] not in read]
         last = table.list_section("processes")
-        for option in sorted(self.foreign, key=lambda one: self._mean(one) in last):
+        for option in sorted(self.foreign, key=lambda o: (self._mean(o) in last, "cpu" in o.value)):
             if not self._is_read(option, read):
                 self._translate(option)
         self.program += self.behind
@@ -309,6 +309,7 @@ class Answer(typed.Typed):
             "job": "".join({value} & {*find.list_words()}),
             "new": f"nodes{self._count('nodes')}" * is_new,
             "spread": self._spread(value.removeprefix("ngpus=")),
+            "share": self._share(value.rpartition("cpus=")[2]),
             "at": self.name,
             "tasks": self._count_tasks(),
             "given": " ".join(normalize(name) for name, _ in self.own),
@@ -334,6 +335,15 @@ class Answer(typed.Typed):
         if not (nodes or times):
             return f"-N 1 --gpus-per-node {gpus}"
         return "" if rest else f"-N {nodes or times} --gpus-per-node {times if nodes else by}"
+
+    def _share(self, number: str) -> str:
+        """Return what each node has of a number for all; empty where that is not sure."""
+        own = settings.read_own(self.spec)
+        nodes = self._count("nodes") or f"{own and not own.roles and (own.resources.nodes or 1)}"
+        if not _PARTS.fullmatch(f"{number}/{nodes}"):
+            return ""
+        times, rest = divmod(int(number), int(nodes))
+        return "" if rest else str(times)
 
     def _count(self, key: str) -> str:
         """Return a number of nodes, or of their GPUs, that was typed; empty without."""

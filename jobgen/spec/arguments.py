@@ -19,6 +19,10 @@ from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 PATH = "run.args+"
 # An option, or Hydra's name=value; a negative number is the value of one.
 _OPTION = re.compile(r"(?!-[\d.])(-[^=\s]+)(?:=.*)?|((?:\+\+?|~)?[A-Za-z_][\w.@/-]*=).*", re.DOTALL)
+_ROLES = (
+    "the job has roles, and what stands behind -- goes to one program; for each role write"
+    " --set roles.NAME.run.args=..."
+)
 _Group = tuple[str, list[Node]]  # an option, and the words from it to the next
 
 
@@ -32,6 +36,8 @@ def add_words(root: Mapping, text: str, where: Position) -> None:
 
     Keys and values stay such where the words can be: what an array varies is left out of them.
     """
+    if "roles" in root.items:
+        raise UsageError(_ROLES)
     run = root.items.get("run", Mapping(where))
     if not isinstance(run, Mapping):
         return  # binding it says what is wrong

@@ -339,7 +339,7 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
         ("submit --set nodes=4 --set walltime=8h", "nodes=4 --set resources.walltime=8h\n"),
         (
             "submit -l walltime=1:00:00,ncpus=48,ngpus=4",
-            "--set resources.cpus_per_gpu=null --set resources.cpus_per_node=48 -N 1",
+            "-N 1 --gpus-per-node 4 --set resources.cpus_per_gpu=null --set resources.cpus_per_node=48\n",
         ),
         ("lint a.sh --fix -o b.sh", "to keep it, type: cp a.sh b.sh && jobgen lint --fix b.sh\n"),
         (
@@ -997,6 +997,22 @@ TYPED = """\
         ("sbatch --gpus=rtx3090 job.yaml", "--gpus-per-node 1 --set resources.gpu_type=rtx3090\n"),
         ("scontrol show hostnames n[01-04]", "n[01-04] does that by itself; for what"),
         ("scontrol uhold 123", "; the scheduler does that: scontrol uhold 123\n"),
+        ("scontrol update 12 TimeLimit=9:00:00", "scontrol update JobId=12 TimeLimit=9:00:00; for"),
+        ("qalter -l walltime=9:00:00 12", "does that: qalter -l walltime=9:00:00 12; for another"),
+        (
+            "modify 12 --time 9h",
+            "JobId=12 TimeLimit=9:00:00 on Slurm, qalter -l walltime=9:00:00 12",
+        ),
+        ("set 12 walltime=9:30:00", "type: jobgen rerun 12 --set resources.walltime=9:30:00\n"),
+        (
+            "qsub -l ncpus=8 job.yaml",
+            "cpus_per_gpu=null --set resources.cpus_per_node=4\n",
+        ),
+        ("submit -N 4 -l ncpus=8", "cpus_per_gpu=null --set resources.cpus_per_node=2\n"),
+        (
+            "submit -l ncpus=9",
+            "-l; 9 CPUs are for all nodes: give --set resources.cpus_per_node=VALUE",
+        ),
         (
             "qsub -V old.sh a",
             "type: jobgen import old.sh -o old.yaml, and then jobgen submit old.yaml -- a;",

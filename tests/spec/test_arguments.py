@@ -6,6 +6,7 @@ from support import plan_of
 
 from jobgen.errors import UsageError
 from jobgen.spec.arguments import write_words
+from jobgen.spec.load import load
 
 SPEC = {
     "name": "a",
@@ -63,3 +64,10 @@ def test_words_are_not_lost_to_one_key(args: object, form: str) -> None:
     text = yaml.safe_dump(SPEC | {"run": {"script": "a.py", "args": args}})
     with pytest.raises(UsageError, match=f"args is {form}; give its options behind `--`"):
         plan_of(text, "run.args.lr=3")
+
+
+def test_words_are_for_one_program_and_not_for_roles():
+    run = "run: {command: [a]}"
+    spec = f"name: a\nroles:\n  a: {{nodes: 1, {run}}}\n  b: {{nodes: 1, {run}}}\n"
+    with pytest.raises(UsageError, match=r"write --set roles\.NAME\.run\.args="):
+        load(spec, [write_words(["--break"])])
