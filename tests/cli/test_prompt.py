@@ -339,7 +339,7 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
         ("submit --set nodes=4 --set walltime=8h", "nodes=4 --set resources.walltime=8h\n"),
         (
             "submit -l walltime=1:00:00,ncpus=48,ngpus=4",
-            "-N 1 --gpus-per-node 4 --set resources.cpus_per_gpu=null --set resources.cpus_per_node=48\n",
+            "-per-node 4 --set resources.cpus_per_gpu=null --set resources.cpus_per_node=48\n",
         ),
         ("lint a.sh --fix -o b.sh", "to keep it, type: cp a.sh b.sh && jobgen lint --fix b.sh\n"),
         (

@@ -19,7 +19,7 @@ _READ_BY_QSUB = {
 }
 _MAIL = {"begin": "b", "end": "e", "fail": "a"}
 _DISK = "resources.disk_per_node"
-_TOTALS = re.compile(r"#PBS -l (ncpus|ngpus|mem|vmem|mpiprocs)=")
+_TOTALS = re.compile(r"#PBS -l (arch|host|mem|mpiprocs|ncpus|ngpus|ompthreads|vmem|vnode)=")
 
 
 class Pbs(base.Scheduler):
