@@ -44,13 +44,13 @@ class Deadline:
         return lambda argv: run(argv, timeout=self.left)
 
 
-def detect_scheduler(*, timeout: float) -> DetectedScheduler:
-    """Return the scheduler of this machine.
+def detect_scheduler(*, timeout: float, wanted: str | None = None) -> DetectedScheduler:
+    """Return the scheduler of this machine; the one that is wanted is asked first.
 
     A `qsub` alone proves nothing: Slurm has one too, and it may be left over. What answers counts.
     """
     silent: list[str] = []
-    for name, scheduler in SCHEDULERS.items():
+    for name, scheduler in sorted(SCHEDULERS.items(), key=lambda item: item[0] != wanted):
         if not scheduler.can.batch or not all(map(shutil.which, scheduler.cluster.PROGRAMS)):
             continue
         argv = scheduler.cluster.PROBE

@@ -111,7 +111,7 @@ def _ask_cluster(
     wanted: str | None, clock: Deadline
 ) -> Generator[Check, None, ClusterFacts | None]:
     """Yield the checks of the scheduler; return the facts about its cluster."""
-    here = detect_scheduler(timeout=clock.left)
+    here = detect_scheduler(timeout=clock.left, wanted=wanted)
     if here.name is None:
         verdict: Verdict = "fail" if wanted or here.silent else "warn"
         message = ": ".join(filter(None, ("no scheduler answers here", "; ".join(here.silent))))

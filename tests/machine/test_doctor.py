@@ -25,7 +25,7 @@ from jobgen.machine.checks import (
     find_file_system,
     format_checks,
 )
-from jobgen.machine.cluster import recognise
+from jobgen.machine.cluster import detect_scheduler, recognise
 from jobgen.schedulers import SCHEDULERS
 
 JOB = """\
@@ -286,6 +286,18 @@ def test_a_scheduler_that_does_not_answer(home: Path, monkeypatch: pytest.Monkey
     code, checks = doctor(cluster, home, monkeypatch)
     assert code == 8
     assert "Slurm 20.11.9 does not answer: scontrol failed" in checks["scheduler"]["message"]
+
+
+def test_of_two_schedulers_that_are_down_the_job_s_own_is_told_of_first(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in SCHEDULERS.values():
+        for name in each.cluster.PROGRAMS if each.can.batch else ():
+            program(home / "bin" / name, 'echo "${0##*/} is down" >&2; exit 1')
+    monkeypatch.setenv("PATH", f"{home}/bin:{os.defpath}")
+    for wanted, command in (("pbs", "qstat"), ("slurm", "scontrol")):
+        told = detect_scheduler(timeout=PATIENCE, wanted=wanted).silent
+        assert [f"{command} is down" in words for words in told] == [True, False]
 
 
 def test_a_machine_without_a_scheduler(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
