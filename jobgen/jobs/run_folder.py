@@ -216,12 +216,12 @@ def read_outcome(attempt: str) -> tuple[str, int]:
 def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
     """Return the job's attempts there, but the last that ended at once as the one before had.
 
-    PBS starts all jobs of a chain, also after one has failed or was cancelled.
+    PBS starts all jobs of a chain, also after one is done, has failed or was cancelled.
     """
     starts = list_attempts(run_folder)[job.first_attempt :]
     while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
         before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
-        ended = last.startswith(("failed", "cancelled")) and last == before
+        ended = last.startswith(("done", "failed", "cancelled")) and last == before
         if not ended or _read_number(starts[-1]) == job.counted_from:
             break
         starts = starts[:-1]

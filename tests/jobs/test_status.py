@@ -795,6 +795,15 @@ def test_a_chain_tells_its_position(scheduler: Scheduler) -> None:
     assert jobgen("status", "7").out == "queued\nnext: start 5\n"
 
 
+def test_what_pbs_starts_once_a_chain_is_done_is_no_start_of_it(scheduler: Scheduler) -> None:
+    one = job("7.pbs", kind="pbs", links=("8.pbs", "9.pbs", "10.pbs"))
+    for number, outcome in enumerate(("continued 0", "done 0", "done 0", "done 0")):
+        attempt(one, outcome, number=number)
+        if number > 1:
+            (one.run_dir / f"attempts/{number}/nodes").unlink()
+    assert jobgen("status", "7").out == "done\nstart 2\n"
+
+
 def test_a_chain_that_has_gone_on_has_one_count_of_starts_and_the_scheduler_s_id(
     scheduler: Scheduler,
 ) -> None:
@@ -913,6 +922,7 @@ def test_a_job_that_is_gone_as_another_has_not_ended_well_is_cancelled(
     assert jobgen("status", "9").out.startswith("unknown\n")  # PBS may have it
     scheduler.says("qstat", "", words="qstat: Unknown Job Id 9.pbs")
     assert jobgen("status", "9") == (0, f"cancelled\n{needed}", "")
+    assert jobgen("logs", "-f", "9").code == 7
 
 
 @pytest.mark.parametrize("link", ["9.pbs", "10.pbs"])
