@@ -240,9 +240,9 @@ def _find_framed(printed: Sequence[Line]) -> Sequence[Line]:
 
 def _drop_notices(printed: Sequence[Line]) -> Sequence[Line]:
     """The same without the framed messages at its end by which mpirun only names an end."""
-    said = drop(printed, _MILD.search)
-    framed = _find_framed(said)
-    rest = said[: -len(framed) - 2]
+    grave = drop(printed, _MILD.search)
+    framed = _find_framed(grave)
+    rest = grave[: -len(framed) - 2]
     return _drop_notices(rest) if rest and keep(framed, _NOTICED.search) else printed
 
 

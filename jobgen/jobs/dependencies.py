@@ -74,10 +74,14 @@ def _list_others(job: JobRecord, *, ask: bool = False) -> Iterator[_Other]:
         if other is None:
             yield _Other(kind, f"job {job_id}")
         else:
-            word = _describe_end(other)
-            gone = ask and word == "not begun" and not other.local and _has_gone(other)
-            begun = bool(read_traces(other).attempts)
-            yield _Other(kind, f"{other.name} {other.id}", "cancelled" if gone else word, begun)
+            yield _look_at_other(kind, other, ask=ask)
+
+
+def _look_at_other(kind: str, other: JobRecord, *, ask: bool) -> _Other:
+    word, begun = _describe_end(other), bool(read_traces(other).attempts)
+    if ask and word == "not begun" and not other.local and _has_gone(other):
+        word = "cancelled"
+    return _Other(kind, f"{other.name} {other.id}", word, begun)
 
 
 def _has_gone(job: JobRecord) -> bool:

@@ -176,8 +176,10 @@ def _combine(states: Sequence[State], whole: State | None) -> State:
         return State("queued", waits, start)
     going_on = count.keys() & {"running", "stopping", "queued"}
     worst = next(name for name in ("unknown", *_WORST) if name in {*count, "done"})
-    told = filter(None, [_format_count(count), waits if going_on == {"queued"} else ""])
-    return State("running" if going_on else worst, "; ".join(told), start)
+    reason = _format_count(count)
+    if waits and going_on == {"queued"}:
+        reason += f"; {waits}"
+    return State("running" if going_on else worst, reason, start)
 
 
 def _format_count(count: Counter[StateName]) -> str:

@@ -169,15 +169,19 @@ def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Che
 
 
 def _describe_queues(queues: dict[str, bool]) -> Iterator[Check]:
-    known = ", ".join(queues)
-    for name in [name for name, default in queues.items() if default][:1]:
-        yield Check("queue", "ok", f"{name} is the default; the queues are {known}")
+    if default := _find_default(queues):
+        known = ", ".join(queues)
+        yield Check("queue", "ok", f"{default} is the default; the queues are {known}")
+
+
+def _find_default(queues: dict[str, bool]) -> str:
+    return next((name for name, default in queues.items() if default), "")
 
 
 def _check_queue(plan: Plan, facts: ClusterFacts) -> Iterator[Check]:
     name, queues = plan.requests.queue, facts.queues
     remedy = f"write queue: one of {', '.join(queues)}"
-    used = name or next((queue for queue, default in queues.items() if default), "")
+    used = name or _find_default(queues)
     if used in facts.closed:
         yield Check("queue", "warn", f"{used} {facts.closed[used]}", remedy)
     elif name is None:

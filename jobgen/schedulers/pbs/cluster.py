@@ -53,8 +53,7 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     if str(facts.get("job_history_enable")) != "True":
         forgets = "PBS forgets a job at its end (job_history_enable is unset)"
         history = f"{forgets}; its run folder says how it ended"
-    told = {queue: ", ".join(_list_closed(record)) for queue, record in records.items()}
-    closed = {queue: words for queue, words in told.items() if words}
+    closed = {queue: why for queue, record in records.items() if (why := _find_why_closed(record))}
     return ClusterFacts(name, queues, notes=(("job history", history),), closed=closed)
 
 
@@ -176,10 +175,11 @@ def _read_limit(record: dict[str, Any]) -> Limit:
     return Limit(**ends)
 
 
-def _list_closed(record: dict[str, Any]) -> Iterator[str]:
-    for key, words in (("enabled", "takes no jobs"), ("started", "starts no jobs")):
-        if str(record.get(key, "True")) != "True":
-            yield f"{words} ({key} = False)"
+def _find_why_closed(record: dict[str, Any]) -> str:
+    """Say why a queue takes or starts no jobs now; nothing of one that does."""
+    keys = {"enabled": "takes no jobs", "started": "starts no jobs"}
+    off = [key for key in keys if str(record.get(key, "True")) != "True"]
+    return ", ".join(f"{keys[key]} ({key} = False)" for key in off)
 
 
 def _list_notes(record: dict[str, Any]) -> Iterator[str]:
