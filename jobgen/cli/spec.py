@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,19 +45,17 @@ def check(
     refuse_together({"--format": form != "text", "--json": as_json})
     changed = any(target.values())
     refuse_together({"--all": every, "--out-dir": out_dir, "options that change specs": changed})
-    named = paths or (DEFAULT_SPEC,)
-    if changed:
-        report = _check_changed(named, target)
-    else:
-        report = compare(paths or ("." if every else DEFAULT_SPEC,), out_dir, every=every)
+    named = paths or ("." if every else DEFAULT_SPEC,)
+    report = _check_changed(named, target) if changed else compare(named, out_dir, every=every)
+    doubts = [*_list_doubts(report, named, target)]
     diffs = (script.diff for script in report.scripts)
     text = "".join(_format_annotations(report) if form == "github" else diffs)
     put_answer(report, text, as_json=as_json)
-    _tell_notes(report, list_spec_doubts(named, target), every=every)
+    _tell_notes(report, doubts, every=every)
     _tell_faults(report, needs_scripts=bool(out_dir))
 
 
-def _tell_notes(report: CheckReport, doubts: Iterator[str], *, every: bool) -> None:
+def _tell_notes(report: CheckReport, doubts: Sequence[str], *, every: bool) -> None:
     """Print what is to be known of specs and scripts; unless `every`, which are up to date."""
     notes = filter(None, (script.note for script in report.scripts))
     usual = (one.script for one in report.scripts if not (every or one.stale or one.note))
@@ -127,13 +125,21 @@ def _check_changed(paths: tuple[str, ...], target: Mapping[str, Any]) -> CheckRe
     return CheckReport([], [], notes, [], problems, [])
 
 
-def list_spec_doubts(paths: tuple[str, ...], target: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what specs that can be read, and the programs they name, can hardly mean."""
+def _list_doubts(
+    report: CheckReport, paths: tuple[str, ...], target: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what specs, and the programs they name, can hardly mean.
+
+    What keeps one from being read here, as `submit` reads it, is added to the problems.
+    """
     from jobgen.programs import list_doubts
 
-    for path in paths:
-        if path.endswith(SPEC_ENDS):
-            with contextlib.suppress(SpecError):  # another place says what is wrong with its form
-                loaded = read_spec(path, target)
-                plan, *_ = try_plan(loaded, target)
-                yield from list_doubts(loaded, plan)
+    for path in filter(lambda one: one.endswith(SPEC_ENDS), paths):
+        try:
+            loaded = read_spec(path, target)
+        except SpecError as error:
+            report.problems.extend(one for one in error.problems if one not in report.problems)
+            continue
+        with contextlib.suppress(SpecError):  # nothing says where it is to run
+            plan, *_ = try_plan(loaded, target)
+            yield from list_doubts(loaded, plan)

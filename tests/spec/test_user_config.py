@@ -57,6 +57,14 @@ def test_ones_own_defaults_are_read_and_named(project: Path) -> None:
     assert jobgen("render").err == ""
 
 
+def test_what_submit_cannot_read_is_refused_by_check_beside_a_script_too(project: Path) -> None:
+    assert jobgen("render", "-o", "job.sbatch").code == 0
+    (project.parents[1] / "config/jobgen/config.yaml").write_text("queue: gpu\n")
+    code, out, err = jobgen("check")
+    assert (code, out) == (3, "")
+    assert "config.yaml:1:1: queue: unknown key; the choices are\n" in err
+
+
 def test_defaults_of_a_stranger_are_refused_until_they_are_trusted(
     project: Path, give: Give
 ) -> None:
