@@ -85,7 +85,7 @@ JobId = Annotated[
     str,
     Pattern(
         r"[0-9]+(_[0-9]+|\[[0-9]*\])?(\.[A-Za-z0-9.-]+)?|[0-9]{8}-[0-9]{6}-[0-9]+(_[0-9]+)?",
-        "a job's id; write it as it was printed",
+        "a job's id as sbatch, qsub or jobgen prints it",
         ("12345", "12345_7", "12345[7].server"),
     ),
 ]

@@ -87,6 +87,15 @@ class Stranger(NamedTuple):
             return ""
         return f"{int(match[1]) // int(match[3])}{match[2]}"
 
+    @property
+    def lists(self) -> str:
+        """It and the other keys that its record lacks, as one mapping of those that have lists."""
+        known, lists = fields.read_fields(self.cls), Mapping(Position(""))
+        for key, item in {**self.beside.items, self.key: self.node}.items():
+            if key not in known and isinstance(item, Sequence):
+                lists.items[key] = item
+        return show(lists)
+
     def fit(self, path: str) -> tuple[str, str]:
         """Return its value as the key at a path takes it; what is wrong with it, and a repair."""
         kinds = self._list_kinds(path)
@@ -234,6 +243,7 @@ def _apply(stranger: Stranger, section: str, word: str) -> Hint | None:
         "means": means,
         "unfit": "yes" * (not stranger.fit(means)[0]),
         "share": stranger.share,
+        "lists": stranger.lists,
         "beside": " ".join(stranger.others),
     }
     answer = find_rule(section, facts)

@@ -82,7 +82,7 @@ def test_what_is_decided(walltime: str, scheduler: str, chain: Chain) -> None:
             spec("{at_most: 3}"),
             "slurm",
             "5:24: on_walltime.at_most: has no effect: the job starts only once; add then: "
-            "requeue, or resubmit",
+            "resubmit, or requeue on Slurm",
         ),
     ],
 )

@@ -52,6 +52,7 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
         ("name: a: b c # d\n", "job.yaml:1:7: a value that contains ': '; write name: a-b-c, as a"),
         (GOOD + "notify: {email: a\nqueue: b\n", "job.yaml:5:9: braces that do not end"),
         (GOOD + "notify: {email: a}}\n", "job.yaml:5:19: a bracket that closes nothing"),
+        (GOOD + "resources:\n  nodes: 8, gpu_type: a\n", "job.yaml:6:13: a second key on the line"),
         (GOOD + "notify: {email: a on: [end]}\n", "job.yaml:5:17: two keys without a comma"),
         (GOOD + "notify: email: a\n", "job.yaml:5:9: a record on the line of its name; write"),
         (
