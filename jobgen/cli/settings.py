@@ -192,7 +192,7 @@ def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]
             return text, words
         text += f"; {row.get('say', '')}"
         meant = [option, start + row.get("meant", value)]
-    if ", or write" in problem.hint:
+    if ", or write" in problem.hint:  # beside the setting, and not in its place
         meant = [option, value, *meant]
     return text, [*_replace(words, option, value, meant), *behind] if option else words
 
@@ -210,8 +210,7 @@ def _replace(words: list[str], option: str, value: str, meant: Sequence[str]) ->
 def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
     """Return the hint of a problem, the words to type in place of the setting, and at the end.
 
-    A record shows keys without its path. One of several keys, or of a list, that was typed whole
-    is left; so is a setting beside which another way is offered.
+    A record shows keys without its path. One of several that was typed whole is left.
     """
     if problem.path.startswith((f"{path}.", f"{path}[")) and "," in given:
         return problem.hint, [], []

@@ -19,10 +19,7 @@ from jobgen.spec.yaml_nodes import Mapping, Node, Scalar, Sequence
 PATH = "run.args+"
 # An option, or Hydra's name=value; a negative number is the value of one.
 _OPTION = re.compile(r"(?!-[\d.])(-[^=\s]+)(?:=.*)?|((?:\+\+?|~)?[A-Za-z_][\w.@/-]*=).*", re.DOTALL)
-_ROLES = (
-    "the job has roles, and what stands behind -- goes to one program; for each role write"
-    " --set roles.NAME.run.args=..."
-)
+_ROLES = "the job has roles, and -- is for one program: write --set roles.NAME.run.args=..."
 _Group = tuple[str, list[Node]]  # an option, and the words from it to the next
 
 
