@@ -73,7 +73,7 @@ def _find_named_place(item: DirectiveOption) -> str | None:
 
 
 def list_strays(script: Script) -> dict[int, DirectiveOption]:
-    """Return the first word that is no option, by lines; not those of a place with blanks."""
+    """Return the first word that is not an option, by lines; not those of a place with blanks."""
     strays = {item.line: item for item in reversed(script.directives) if item.read & item.is_stray}
     places = {item.line for item in script.read_directives if find_place(item)}
     return {line: item for line, item in strays.items() if line not in places}

@@ -63,7 +63,7 @@ class DirectiveOption(NamedTuple):
 
     @property
     def is_stray(self) -> bool:
-        """Whether it is a word that is no option, for which sbatch refuses the script."""
+        """Whether it is not an option, so that sbatch refuses the script."""
         return self.option[0] != "-" and self.option not in BETWEEN_JOBS
 
 

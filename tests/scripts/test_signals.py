@@ -31,7 +31,8 @@ def test_a_signal_to_the_script_ends_the_job_in_order_or_not_at_all(
         render(plan_of({**job, "run": {"command": command}}, scheduler="local"))
     )
     with (tmp_path / "job.out").open("w") as out:
-        script = subprocess.Popen(["bash", "job.sh"], cwd=tmp_path, stdout=out, stderr=out)
+        argv = ["env", "--default-signal", "bash", "job.sh"]  # tests may run under nohup
+        script = subprocess.Popen(argv, cwd=tmp_path, stdout=out, stderr=out)
     wait_until(lambda: any(tmp_path.glob("runs/a/*/logs/*/rank-0.out")))
     script.send_signal(signal.Signals[f"SIG{name}"])
     if outcome == "done 0":

@@ -46,7 +46,7 @@ LINE_ENDS = find_form("crlf", "the line ends are those of Windows, CR and LF")
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
     for item in list_strays(script).values():
-        message = f"'{item.option}' is no option, and sbatch refuses the script for it"
+        message = f"'{item.option}' is not an option, so sbatch refuses the script"
         yield mark(item, message, "write a comment behind a #, and a value without blanks")
     # A name with a variable in it is ugly, and costs nothing.
     asked = {x.line: x for x in script.read_directives if x.option != "--job-name"}
