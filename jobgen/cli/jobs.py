@@ -313,17 +313,18 @@ def _follow(job: Job, wanted: Mapping[str, Any]) -> bool:
         standing.clear()
         say_they_go_on([job.id])
         raise
-    if standing.state and (standing.state.hopeless or _has_never_begun(job, standing.state)):
+    if standing.state and (standing.state.hopeless or _waited_in_vain(job, standing.state)):
         raise JobFailedError(f"job {job.id}: {standing.state.described}")
     return printed
 
 
-def _has_never_begun(job: Job, end: State) -> bool:
-    """Return whether a job that has ended, and not well, had not begun."""
+def _waited_in_vain(job: Job, end: State) -> bool:
+    """Return whether a job is gone, and has not begun, as another has not ended well."""
+    from jobgen.jobs.dependencies import find_unmet
     from jobgen.jobs.run_folder import read_traces
 
     begun = any(read_traces(part).attempts for part in job.parts)
-    return end.ended and end.name != "done" and not begun
+    return end.name == "cancelled" and not begun and find_unmet(job) != ""
 
 
 def _print_lines(lines: Iterable[object], standing: StatusLine) -> bool:

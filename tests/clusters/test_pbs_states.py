@@ -101,6 +101,6 @@ def test_every_state_has_its_word_with_a_history_and_without(pbs: Pbs, tmp_path:
         assert standing.run("cancel", jobs[hopeless].id).code == 0
         pbs.run("qrls", jobs["held"].id)
         assert [each.wait(PATIENCE) for each in waiting] == [0] * len(waiting)
-        for some in (vanishes, loses):
-            assert [each.wait(PATIENCE) for each in some] == [7, 0]
+        for some, followed in ((vanishes, 7), (loses, 0)):
+            assert [each.wait(PATIENCE) for each in some] == [7, followed]
         wait_until(lambda: "down" not in pbs.run("pbsnodes", "n1").stdout)
