@@ -88,10 +88,9 @@ class Traces(NamedTuple):
     @property
     def limit(self) -> float | None:
         """When the walltime ends that the last attempt's script asks for."""
-        about = header.read(read_if_left(f"{self.last}/script"))
-        if about is None or about.walltime is None or not self.begun:
-            return None
-        return self.begun + about.walltime
+        begun = self.begun
+        about = header.read(read_if_left(f"{self.last}/script")) if begun else None
+        return begun + about.walltime if begun and about and about.walltime else None
 
     @property
     def has_own_times(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jobgen.jobs.files import open_left, parse_object, read_if_left
 from jobgen.jobs.record import JobRecord, list_reruns
-from jobgen.jobs.run_folder import find_tracked, read_nodes, read_traces
+from jobgen.jobs.run_folder import Traces, find_tracked, read_nodes, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
@@ -150,10 +150,11 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
 
 
 def _add_tracked(row: JobRow, status: JobStatus, roles: dict[str, JobRecord]) -> JobRow:
-    run_folder, left = status.job.run_folder, read_traces(status.job)
+    run_folder = status.job.run_folder
     if status.state.ended:
+        left = Traces(status.job, run_folder, tuple(status.attempts))
         row = row._replace(start=left.begun, limit=left.limit)
-    elif (listed := left.open_chain[0]) != status.job.id:
+    elif (listed := read_traces(status.job).open_chain[0]) != status.job.id:
         row = row._replace(listed_as=listed)
     return row._replace(
         tracked=find_tracked(run_folder),
