@@ -665,6 +665,8 @@ def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has(
     assert "no argument for 'lr=1e-4', so the program ends at once; write --lr 1e-4" in (
         jobgen("check", "--", "lr=1e-4").err
     )
+    mixed = jobgen("check", "--", "--lr", "1e-4", "model=vit").err
+    assert "it has no option --model, so the program ends at once; it knows --lr, --name" in mixed
 
 
 @pytest.mark.parametrize(
