@@ -151,16 +151,16 @@ class _Mirror(argparse.ArgumentParser):
 
     def _refuse_words(self, words: Sequence[str], beyond: Sequence[str]) -> None:
         before = words[max(0, words.index(beyond[0]) - 1)]
-        pairs = [f"--{word}".split("=", 1) for word in beyond]  # as Hydra has options
         fault, hint = f"it has no argument for {', '.join(map(repr, beyond))}", _CORRECT_VALUES
-        unknown = [name for name, *value in pairs if value and name not in self.known]
+        pairs = [f"--{word}".partition("=")[0] for word in beyond if "=" in word]  # as for Hydra
+        unknown = sorted({*pairs} - self.known)
         if before in self.known:
             fault = f"{before} takes no value, and {beyond[0]!r} stands behind it"
             hint = f"write {before.lstrip('-')}: true in run.args to turn it on, or leave it out"
         elif unknown:
             fault, hint = f"it has no option {', nor '.join(unknown)}", self._name_near(unknown)
-        elif all(len(pair) > 1 for pair in pairs):
-            hint = f"write {shlex.join(part for pair in pairs for part in pair)}"
+        elif len(pairs) == len(beyond):
+            hint = "write " + re.sub(r"(?<!\S)(?=\w)([\w-]+)=", r"--\1 ", shlex.join(beyond))
         self.faults[fault] = hint
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from jobgen.plan.review import is_below
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, UNKNOWN, Call, Module, Surroundings, read_form, spell_form
+from jobgen.programs.text import SCOPES, Call, Module, Surroundings, read_form, spell_form
 
 
 def _find_idle_text(case: Case) -> list[Call]:
@@ -76,14 +76,12 @@ def _find_entries(case: Case) -> list[Call]:
         if any(read_form("task-number").fullmatch(ast.unparse(value)) for _, value in values)
     ]
     index = "|".join([*map(re.escape, numbers), spell_form("task-number")])
-    places = []
+    end, places = entry.whole._replace(node=ast.Pass(lineno=10**9)), list[Call]()
     for name in re.findall(rf"\b(\w+)\[(?:{index})\]", entry.code):
-        values = entry.list_values(name, entry.whole._replace(node=ast.Pass(lineno=10**9)))
-        counted = [(one, len(getattr(one, "elts", ()))) for one in values]
-        for one, count in counted:
-            about = {"name": name, "entries": str(count)}
-            places += [entry.whole._replace(node=one, about=about)] if count else []
-    return places
+        for one in entry.list_values(name, end):
+            about = {"name": name, "entries": str(len(getattr(one, "elts", ())))}
+            places.append(entry.whole._replace(node=one, about=about))
+    return [one for one in places if one.about["entries"] != "0"]
 
 
 def _find_lacking(case: Case) -> list[Call]:
@@ -256,9 +254,6 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "repeated": _repeats,
     "looked-for": lambda case, call: all(
         all(map(read_form("looks").search, way)) for way in case.source.list_ways(call.place)
-    ),
-    "shuffled": lambda _, call: (
-        "sampler" in call.given and ast.unparse(call.given.get("shuffle", UNKNOWN)) == "True"
     ),
     "falling": lambda _, call: int(call.about["first"]) >= int(call.about["last"]),
 }
