@@ -525,6 +525,8 @@ def _describe_role(job: _Subject) -> dict[str, Any]:
         "port": port,
         "last": role is job.roles[-1],
         "tested": tested,
+        # It is done once its file is there, and nothing says that it may be.
+        "filed": (*role.test[:1], role.alone, role is job.roles[-1]) == ("file", False, False),
         "met": tested or port in " ".join(others),
         "asked": not role.test and any(_asks(one, role) for one in job.roles),
         # The role that it asks, unless it is asked itself.

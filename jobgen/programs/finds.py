@@ -33,9 +33,7 @@ def _find_uncalled(case: Case) -> list[Call]:
     whole, idle = case.source.project.entry.whole, _find_idle_text(case)
     defined = [one for one in case.source.project.entry.tree.body if isinstance(one, SCOPES)]
     mains = [one for one in defined if re.match("main|train$|run$", one.name)]
-    return (
-        [whole._replace(node=mains[-1], about={"name": mains[-1].name})] if idle and mains else []
-    )
+    return [whole._replace(node=one, about={"name": one.name}) for one in mains[-1:] if idle]
 
 
 def _find_faults(case: Case) -> list[Call]:
@@ -59,12 +57,8 @@ def _find_variables(case: Case) -> list[Call]:
 
 def _find_untracked(case: Case) -> list[Call]:
     """Return the files that a snapshot leaves out."""
-    copied = case.size.copied or ()
-    return [
-        one.whole
-        for one in case.source.project.modules
-        if not is_below(os.path.normpath(one.path), copied)
-    ]
+    modules, copied = case.source.project.modules, case.size.copied or ()
+    return [one.whole for one in modules if not is_below(os.path.normpath(one.path), copied)]
 
 
 def _find_entries(case: Case) -> list[Call]:

@@ -569,6 +569,11 @@ a role that is asked at another's own node
       api: {nodes: 1, ready: {tcp: true}, run: {command: [a, $API_PORT]}}
       train: {nodes: 1, run: {script: t.py, args: ['http://localhost:$API_PORT']}}
     asks at the port of API on its own node, and that role has other nodes; write $API_ADDR
+a program that is done before the others
+    roles:
+      a: {nodes: 1, run: {command: [python3, -c, "import json"]}, ready: {file: a.json}}
+      b: {nodes: 1, run: {script: train.py}}
+    roles.a.run: writes its file and ends, and a role that ends before the last one fails
 a server that stands last
     resources: {walltime: 1h}
     roles:

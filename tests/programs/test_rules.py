@@ -714,16 +714,6 @@ def test_counts_in_the_program_are_held_to_the_job(
     assert [one for one in rules(look(program, size=size)) if one in COUNTED] == expected
 
 
-def test_options_that_leave_nothing_to_do_are_told() -> None:
-    parser = "import argparse\np = argparse.ArgumentParser()\n"
-    parser += "p.add_argument('--first', type=int, default=0)\n"
-    loop = "p.add_argument('--end', type=int)\na = p.parse_args()\n"
-    loop += "for epoch in range(a.first, a.end):\n    pass\n"
-    for first, expected in (("60", ["empty-range"]), ("40", [])):
-        size = ONE._replace(arguments=("--first", first, "--end", "50"))
-        assert rules(look(parser + loop, size=size)) == expected
-
-
 @pytest.mark.parametrize(
     ("given", "expected"), [("", ["nothing-loaded"]), (", ckpt_path='last'", [])]
 )
