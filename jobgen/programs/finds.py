@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from jobgen.plan.review import is_below
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, Call, Module, Surroundings, read_form, spell_form
+from jobgen.programs.text import SCOPES, UNKNOWN, Call, Module, Surroundings, read_form, spell_form
 
 
 def _find_idle_text(case: Case) -> list[Call]:
@@ -248,6 +248,9 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "repeated": _repeats,
     "looked-for": lambda case, call: all(
         all(map(read_form("looks").search, way)) for way in case.source.list_ways(call.place)
+    ),
+    "shuffled": lambda _, call: (
+        "sampler" in call.given and ast.unparse(call.given.get("shuffle", UNKNOWN)) == "True"
     ),
     "falling": lambda _, call: int(call.about["first"]) >= int(call.about["last"]),
 }
