@@ -17,6 +17,7 @@ from jobgen.batchscript.purposes import FORMS
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
+from jobgen.spec.spelling import find_near_file
 
 # A job script is short; what is longer than any is not worth the time that it takes to read.
 MAX_BYTES = 64 << 10
@@ -363,7 +364,9 @@ def read(path: str) -> Script:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        near = "" if os.path.lexists(path) else find_near_file(path)
+        hint = f"; did you mean {near}?" if near else ""
+        raise UsageError(f"{path}: {error.strerror}{hint}") from None
     if b"\0" in data:
         raise UsageError(f"{path}: not a text file")
     return Script(path, data.decode("utf-8-sig", "surrogateescape"))

@@ -207,6 +207,16 @@ def _replace(words: list[str], option: str, value: str, meant: Sequence[str]) ->
     return now
 
 
+def _list_meant(problem: Problem, path: str, given: str) -> dict[str, str]:
+    """Return the setting with the key, or the value, that is spelt nearly so; none without one."""
+    near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", problem.hint)
+    if not (near and given):
+        return {}
+    if f"'{given}'" in problem.message:
+        return {problem.path: near[1]}
+    return {near[1] + path.removeprefix(problem.path): given}
+
+
 def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
     """Return the hint of a problem, the words to type in place of the setting, and at the end.
 
@@ -215,9 +225,7 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
     if problem.path.startswith((f"{path}.", f"{path}[")) and "," in given:
         return problem.hint, [], []
     outer, hint = problem.path.rpartition(".")[0], problem.hint
-    near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", hint)
-    inner = path.removeprefix(problem.path)
-    settings = {near[1] + inner: given} if near and given else _list_settings(Hint(hint))
+    settings = _list_meant(problem, path, given) or _list_settings(Hint(hint))
     whole = read_fields(JobSpec).keys()
     words = list[str]()
     for one, value in settings.items():

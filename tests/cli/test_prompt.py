@@ -567,10 +567,19 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "report 11 12 --compare",
             "it compares the jobs that you name; type: jobgen report 11 12\n",
         ),
+        ("render job.yaml --set scheduler=psb", "render job.yaml --set scheduler=pbs\n"),
+        ("check --set launch.mode=torchrn", "type: jobgen check --set launch.mode=torchrun\n"),
     ],
 )
 def test_words_in_the_wrong_place_are_answered(line, answer):
     assert answer in jobgen(*line.split()).err
+
+
+def test_the_name_of_a_script_that_is_misspelt_is_answered():
+    Path("old.sh").touch()
+    for command in ("lint", "import"):
+        err = jobgen(command, "odl.sh").err
+        assert err.endswith(f"did you mean old.sh? type: jobgen {command} old.sh\n")
 
 
 def test_a_bad_value_is_refused_as_by_set():
