@@ -11,6 +11,7 @@ from importing import import_body, make_script, refusal_of, spec_of
 from support import ROOT, jobgen, plan_of, working_in
 
 from jobgen.batchscript.convert import Imported, import_script
+from jobgen.batchscript.lint import check
 from jobgen.batchscript.purposes import WHY
 from jobgen.batchscript.reader import Script
 from jobgen.rendering.render import render
@@ -1749,11 +1750,21 @@ def test_of_a_resource_of_pbs_that_is_given_again_the_first_counts_and_the_other
 def test_a_directive_that_openpbs_refuses_or_few_mean_so_is_named(
     asked: str, refused: list[str]
 ) -> None:
-    reasons = (WHY.REFUSED, WHY.MIXED, WHY.BRIEF)
+    reasons = (WHY.REFUSED, WHY.WORDS, WHY.MIXED, WHY.BRIEF)
     for body in ("python t.py", "trap x EXIT\npython t.py"):
         left = import_pbs(f"#PBS {asked}\ncd $PBS_O_WORKDIR\n{body}").left
         named = [one.text.removeprefix("#PBS ") for one in left if one.reason in reasons]
         assert named == refused
+
+
+def test_what_is_said_of_a_directive_is_true_of_a_kept_body_too() -> None:
+    text = "#PBS -l nodes=2:ppn=8\n#PBS -N Two Words\n#PBS -n\ntrap x EXIT\npython t.py"
+    imported = import_pbs(text)
+    assert "select=" not in imported.yaml
+    reasons = {left.line: left.reason for left in imported.left}
+    assert (reasons[3], reasons[4]) == (WHY.WORDS, WHY.REFUSED)
+    (found,) = [x for x in check(Script("job.pbs", text)) if x.rule.id == "directive-variable"]
+    assert (found.line, found.message) == (2, "qsub refuses a name of several words")
 
 
 def test_the_folder_of_torque_is_gone_to() -> None:
