@@ -79,6 +79,8 @@ def _note_unread(script: Script, draft: Draft) -> None:
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
     for item, reason in list_refused(script):
         draft.check(item.line, item.text, reason)
+    if head := FORMS[f"beside-{script.target}"].match(script.text):
+        draft.check(head[0].count("\n") + 1, head[1], WHY.OF_OTHERS)
 
 
 def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:

@@ -1146,6 +1146,16 @@ def test_each_argument_of_a_kept_body_is_lost_once() -> None:
     assert lost == ["A=$1", "B=$2", "$3"]
 
 
+def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
+    imported = import_body('set -- "$@" a\npython t.py "$@"', ONE_GPU)
+    assert [left.line for left in imported.left] == [4]
+    for sets in ("[ $A ] && set -- a", "if [ $A ]; then\nset -- a; fi"):
+        imported = import_body(f'{sets}\npython t.py "$@"', ONE_GPU)
+        assert [left.kind for left in imported.left] == ["lost"]
+    loop = 'for sw in "a 1" "b 2"; do\nset -- $sw\npython t.py "$1" "$2"\ndone'
+    assert not import_body(loop, ONE_GPU).left
+
+
 @pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "cd $#"])
 def test_arguments_that_a_builtin_reads_are_lost_by_name(line: str) -> None:
     imported = import_body(f"{line}\npython t.py", ONE_GPU)
@@ -1918,7 +1928,11 @@ def test_what_keys_say_stays_out_of_the_setup() -> None:
         ("python -c 1\nexport A=1", {"setup": ["A=1"]}),
         ("export a=1\nmodule load b", {"modules": ["b"], "setup": ["a=1"]}),
         ("export a=$(which b)\nmodule load b", {"setup": ["module load b"]}),
-        ("A=x\n. /opt/modules/3/init/bash\nmodule load $A", {"modules": ["x"]}),
+        ("A=x\n. /usr/share/modules/init/bash\nmodule load $A", {"modules": ["x"]}),
+        (
+            "A=x\n. /opt/modules/3/init/bash\nmodule load $A",  # where jobgen does not look
+            {"setup": ["A=x\n. /opt/modules/3/init/bash\nmodule load $A"]},
+        ),
         ("source /etc/profile.d/modules.sh\nsource a.sh", {"setup": ["profile.d/modules.sh"]}),
         ("source /a/bin/activate && conda activate e", {"setup": ["/a/bin/activate"]}),
     ],
@@ -1950,6 +1964,16 @@ def test_variables_that_the_submission_may_set_are_named_and_have_their_defaults
     assert "LR" in str(spec_of(f"source s.sh\n{asked}python t.py --lr $LR", ONE_GPU))
     unsure = f"if [ -f a ]; then\nLR=1\nfi\n{asked}srun python t.py --lr $LR"
     assert kept(unsure, ONE_GPU)
+
+
+@pytest.mark.parametrize("body", ["srun python t.py", "trap x EXIT\nsrun a"])
+def test_directives_of_another_scheduler_are_named(body: str) -> None:
+    for other in ("#SBATCH --nodes=1", "#$ -cwd"):
+        head = f"#PBS -N a\n#PBS -l select=1:ncpus=4\n\n# too\n{other}\n"
+        left = import_pbs(f"{head}{body}").left
+        assert [x.text for x in left if x.reason == WHY.OF_OTHERS] == [other]
+    late = "#PBS -N a\n#PBS -q b\ncd $PBS_O_WORKDIR\ncat > b <<E\n#SBATCH -N 1\nE\npython t.py"
+    assert not [left for left in import_pbs(late).left if left.reason == WHY.OF_OTHERS]
 
 
 def test_a_reason_is_that_of_the_line() -> None:

@@ -89,6 +89,8 @@ class Prelude:
 
     def _take_hook(self, statement: Statement) -> None:
         self.hooked.append(statement.text)
+        own = FORMS["of-jobgen-hook"].fullmatch(" ".join(statement.first.texts))
+        self.phase = max(self.phase, own is None)  # from where only the setup finds modules
 
     def _take_folder(self, statement: Statement) -> None:
         words = expand_command(statement.first, self.reader.variables).words

@@ -128,8 +128,12 @@ def list_lines_outside(script: Script) -> set[int]:
 
 def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
     """Yield the lines and words of commands that ask for arguments of the script, each once."""
-    outside, named = list_lines_outside(script), set[str]()
+    outside, named, before = list_lines_outside(script), set[str](), "\n"
     for item in script.commands:
+        if before == "given":  # by a `set --` of the script's own
+            return
+        gives = FORMS["gives"].match(f"{before} {' '.join(item.texts)}")
+        before = "given" if gives and item.openers <= {"for"} else item.end
         if item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
