@@ -456,6 +456,9 @@ pbsdsh on PBS
 an end in setup
     environment: {setup: exit 0}
     'exit' ends the script
+an end in a test of setup
+    environment: {setup: "if true; then\\n  exit 0\\nfi"}
+    'exit 0' ends the job, and the program never starts
 the program in setup
     environment: {setup: python train.py}
     starts train.py on every node, before the job does
@@ -1109,6 +1112,7 @@ def test_a_fault_of_two_lines_of_setup_is_said_of_both() -> None:
         ("export A=1 RANK=0", "env.sh:1:1: RANK is set by the job, after its setup"),
         ("CUDA_VISIBLE_DEVICES=1\nexport CUDA_VISIBLE_DEVICES=0", "env.sh:2:1: CUDA_VISIBLE_DEV"),
         ("export A=1\nreturn", ""),
+        ("(\n    exit 0\n)", ""),
         ('load() {\n    [ -n "$1" ] || return 1\n}\nload cuda', ""),
     ],
 )
