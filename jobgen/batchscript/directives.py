@@ -89,7 +89,7 @@ def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     names = " ".join(_name(item) for item in items)
     for item in items:
         asked = "\n".join([f"{item.option} {item.value}", item.text, names])
-        for kind in () if find_place(item) else ("REFUSED", "WORDS", "MIXED", "MOAB", "BRIEF"):
+        for kind in () if find_place(item) else ("REFUSED", "MIXED", "MOAB", "BRIEF"):
             if FORMS[kind].match(asked):
                 yield item, vars(WHY)[kind]
 

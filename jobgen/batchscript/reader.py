@@ -159,11 +159,11 @@ class Script:
     def _options(self, line: str, start: int) -> Iterator[tuple[int, str, str]]:
         text = line[start:]
         column = len(line) - len(text.lstrip()) + 1
-        words = self._split_words(text)
+        words, option = self._split_words(text), ""
         while words:
             word = words.pop(0)
             if not word.startswith("-"):
-                if word and self.can.short_options:  # beside qsub's options it is of a comment
+                if word and FORMS["has-strays"].match(f"{self.target} {option}{text}"):
                     yield column, word, ""
                 continue
             option, value = self._split_option(word)
@@ -279,8 +279,7 @@ class Script:
         tasks, each = self.count("--ntasks"), self.count("--ntasks-per-node")
         gpus = self.count("--gres") or self.count("--gpus-per-node")  # as sbatch joins them
         nodes, sure = self._count_nodes(gpus)
-        most = -(-tasks // nodes) or each or self._count_bound(gpus, nodes) or 1
-        each = min(each or most, most)
+        each = -(-tasks // nodes) or each or self._count_bound(gpus, nodes) or 1
         gpus = gpus or self._count_gpus(each, nodes)
         cpus = (self.count("--cpus-per-task") or int(each > 1)) * each
         return Request(nodes, sure, each, gpus, self.count("--cpus-per-gpu") * gpus or cpus)

@@ -436,14 +436,15 @@ def test_arguments_after_the_program_are_those_of_the_spec() -> None:
     imported = import_body(body, EACH_GPU)
     assert yaml.safe_load(imported.yaml)["run"]["args"] == ["--seed", "7"]
     left = [(left.line, left.kind, left.text) for left in imported.left]
-    assert left == [(5, "lost", '"${@}"')]
+    assert left == [(4, "check", "SEED=${1:-7}"), (5, "lost", '"${@}"')]
     spec = spec_of("mkdir ${1:-a}\npython t.py", ONE_GPU)
     assert "set --" not in spec["environment"]["setup"]
     for optional in ("${1:-7}", "${1-}", '"${1:-$HOME/a}"', "${1:=${HOME}/a}"):
-        assert not import_body(f"A={optional}\ntrap x EXIT\npython t.py $A", ONE_GPU).left
+        (left,) = import_body(f"A={optional}\ntrap x EXIT\npython t.py $A", ONE_GPU).left
+        assert (left.kind, left.text) == ("check", f"A={optional}")
     for needed in ("$1", "${1:?none}", "${1:-$2}", "${1:-a} $#", "${@:1}"):
         imported = import_body(f"A={needed}\ntrap x EXIT\npython t.py $A", ONE_GPU)
-        assert [left.kind for left in imported.left] == ["lost"]
+        assert [left.kind for left in imported.left].count("lost") == 1
     assert import_body("CUDA_VISIBLE_DEVICES=$1\ntrap x EXIT\na", ONE_GPU).left
     assert not import_body("X=$1\ntrap x EXIT\na", ONE_GPU).left
 
@@ -468,8 +469,8 @@ def test_arguments_before_the_program_keep_the_body() -> None:
     for early in ("cat > c <<EOF\n$1\nEOF", "mkdir -p $1 ${3:-a}"):
         body = f"{early}\npython t.py c"
         assert kept(body, ONE_GPU) == WHY.OF_ARGUMENTS
-        (left,) = import_body(body, ONE_GPU).left
-        assert left.kind == "lost"
+        kinds = [left.kind for left in import_body(body, ONE_GPU).left]
+        assert kinds == ["lost", "check"][: 1 + ("3:-" in early)]
 
 
 def test_a_shell_on_each_node_is_a_process_of_its_own() -> None:
@@ -1231,6 +1232,23 @@ def test_the_index_of_an_array_may_stand_in_a_sum() -> None:
     assert (left.kind, left.reason) == ("lost", WHY.OF_ARRAY)
 
 
+def test_an_index_that_is_not_set_is_lost_where_printing_it_ends_the_job() -> None:
+    for option, lost in (("-euo pipefail", 1), ("-e", 0)):
+        body = (
+            f"set {option}\nI=${{SLURM_ARRAY_TASK_ID:-0}}\necho a-$SLURM_ARRAY_TASK_ID\nsrun a $I"
+        )
+        reasons = [left.reason for left in import_body(body, ONE_GPU).left]
+        assert reasons.count(WHY.OF_ARRAY) == lost
+
+
+def test_an_optional_argument_of_the_script_is_named() -> None:
+    body = "D=a.yaml\nC=${1:-$D}  # or $2\npython t.py --config $C"
+    for more in ("", "trap x EXIT\n"):
+        left = import_body(f"{more}{body}", ONE_GPU).left
+        asked = [(one.kind, one.text) for one in left if "argument" in one.reason]
+        assert asked == [("check", "C=${1:-$D}")]
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -1760,7 +1778,7 @@ def test_of_a_resource_of_pbs_that_is_given_again_the_first_counts_and_the_other
 def test_a_directive_that_openpbs_refuses_or_few_mean_so_is_named(
     asked: str, refused: list[str]
 ) -> None:
-    reasons = (WHY.REFUSED, WHY.WORDS, WHY.MIXED, WHY.BRIEF)
+    reasons = (WHY.REFUSED, WHY.STRAY, WHY.MIXED, WHY.BRIEF)
     for body in ("python t.py", "trap x EXIT\npython t.py"):
         left = import_pbs(f"#PBS {asked}\ncd $PBS_O_WORKDIR\n{body}").left
         named = [one.text.removeprefix("#PBS ") for one in left if one.reason in reasons]
@@ -1772,9 +1790,9 @@ def test_what_is_said_of_a_directive_is_true_of_a_kept_body_too() -> None:
     imported = import_pbs(text)
     assert "select=" not in imported.yaml
     reasons = {left.line: left.reason for left in imported.left}
-    assert (reasons[3], reasons[4]) == (WHY.WORDS, WHY.REFUSED)
+    assert (reasons[3], reasons[4]) == (WHY.STRAY, WHY.REFUSED)
     (found,) = [x for x in check(Script("job.pbs", text)) if x.rule.id == "directive-variable"]
-    assert (found.line, found.message) == (2, "qsub refuses a name of several words")
+    assert (found.line, found.message) == (2, "'Words' is not an option, so PBS refuses the script")
 
 
 def test_the_folder_of_torque_is_gone_to() -> None:

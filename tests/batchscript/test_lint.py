@@ -748,6 +748,12 @@ def test_a_fix_fits_its_place() -> None:
     assert "|| status=$?" in found.fix
     (found,) = check(make_script("python t.py &\npython u.py &\nwait", "#SBATCH --nodes=1"))
     assert "|| status=$?" in found.fix
+    (found,) = check(make_script("python t.py &\npython u.py &", "#SBATCH --nodes=1"))
+    assert found.fix.startswith("wait for each by its id")
+    agents = check(make_script("srun torchrun t.py", "#SBATCH -N4 -n 16 --ntasks-per-node=2"))
+    assert [x.message[:23] for x in agents if x.rule.id == "two-agents"] == [
+        "srun starts 4 agents on"
+    ]
     (found,) = check(make_script("./a.sh\n./b.sh\npython t.py\ndate", "#SBATCH --nodes=1"))
     assert found.line == 6
     (found,) = check(make_script("SBATCH --nodes=1\npython t.py"))

@@ -80,6 +80,10 @@ def _note_body(script: Script, draft: Draft) -> None:
     if submitted := straight.list_submitted(script):
         names = " ".join(dict.fromkeys(f"${name}" for _, name, _ in submitted))
         draft.check(submitted[0][0], names, WHY.SUBMITTED)
+    needed = [*straight.list_arguments(script)]
+    for asked in [*needed, *straight.list_arguments(script, "remark")]:
+        kind = "lost" if asked in needed else "check"
+        draft.leave(kind, *asked, vars(WHY)[f"argument {kind}"])
     for fault in [fault for rule in TOLD for fault in rule.check(script)]:
         if fault.line >= script.body_line:
             draft.check(fault.line, script.lines[fault.line - 1], fault.message)
@@ -113,8 +117,6 @@ def _write_body(script: Script, draft: Draft, folder: str) -> str:
 
 
 def _note_losses(script: Script, draft: Draft) -> None:
-    for line, text in straight.list_arguments(script):
-        draft.lose(line, text, "an argument of the script; write those that it gets in run.args")
     for name in sorted(_list_outside(script)):
         if use := straight.find_use(script, name):
             draft.check(*use, WHY.FROM_OUTSIDE)

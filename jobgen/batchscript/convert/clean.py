@@ -140,8 +140,6 @@ class _CleanSpec:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()
         self._note_threads()
-        for number, text in straight.list_arguments(script):
-            draft.lose(number, text, "an argument of the script; write what it is")
         for name in sorted(outside):
             use = straight.find_use(script, name, *self.launch.commands) or (line, f"${name}")
             draft.check(*use, WHY.FROM_OUTSIDE)

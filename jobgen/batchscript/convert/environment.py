@@ -89,8 +89,7 @@ class Prelude:
 
     def _take_hook(self, statement: Statement) -> None:
         self.hooked.append(statement.text)
-        own = FORMS["of-jobgen-hook"].fullmatch(" ".join(statement.first.texts))
-        self.phase = max(self.phase, own is None)  # from where only the setup finds modules
+        self.phase = max(self.phase, not FORMS["found"].match(statement.text))  # by jobgen itself
 
     def _take_folder(self, statement: Statement) -> None:
         words = expand_command(statement.first, self.reader.variables).words

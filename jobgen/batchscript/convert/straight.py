@@ -94,12 +94,11 @@ def find_arguments(text: str) -> set[str]:
 
 def find_use(script: Script, names: str, *early: Command) -> tuple[int, str] | None:
     """Return where a variable is used, and not printed: in these commands, or else in the first."""
+    read = re.compile(rf"(?:\$\{{?|\w\[|\(\([^()]*\b)({names})\b")
     for command in (*early, *script.commands):
         texts = [word.raw for word in command.all_words]
         texts += [item.target.raw for item in command.redirects]
-        match = re.search(
-            rf"(?:\$\{{?|\w\[|\(\([^()]*\b)({names})\b", " ".join(texts + command.bodies)
-        )
+        match = read.search(" ".join(texts + command.bodies))
         if match and _has_use(script, command):
             return command.line, f"${match[1]}"
     return None
@@ -109,7 +108,8 @@ def _has_use(script: Script, command: Command) -> bool:
     """Whether a command does more than to print, or to set variables that nothing reads."""
     quiet = all(map(purposes.is_quiet, command.redirects)) and command.end[:1] != "|"
     if command.words:
-        return not quiet or command.name not in ("echo", "cat")
+        own = f"{command.name} {command.active}\n{script.text}"
+        return not quiet or FORMS["only-prints"].match(own) is None
     names = [name for name, _, _ in command.variables()]
     exported = any(map(FORMS["exported"].fullmatch, names))
     return exported or re.search(rf"\$\{{?({'|'.join(names)})\b", script.text) is not None
@@ -126,14 +126,13 @@ def list_lines_outside(script: Script) -> set[int]:
     return lines
 
 
-def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
-    """Yield the lines and words of commands that ask for arguments of the script, each once."""
-    outside, named, before = list_lines_outside(script), set[str](), "\n"
+def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[int, str]]:
+    """Yield the lines and words that ask for arguments, once each, but for what is `left` out."""
+    outside, named = list_lines_outside(script), set[str]()
+    sets = [x.line for x in script.commands if x.name == "set" and x.openers <= {"for"}]
+    given = (line for line in sets if FORMS["gives"].match(script.lines[line - 1]))
+    outside.update(range(min(given, default=len(script.lines)) + 1, len(script.lines) + 1))
     for item in script.commands:
-        if before == "given":  # by a `set --` of the script's own
-            return
-        gives = FORMS["gives"].match(f"{before} {' '.join(item.texts)}")
-        before = "given" if gives and item.openers <= {"for"} else item.end
         if item.function or item.line in outside or not _has_use(script, item):
             continue
         if item.name in ("getopts", "shift"):
@@ -141,7 +140,7 @@ def list_arguments(script: Script) -> Iterator[tuple[int, str]]:
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
         for line, text, active in texts:
-            asked = find_arguments(FORMS["no-argument"].sub("", active))
+            asked = find_arguments(FORMS[left].sub("", active))
             if not asked <= named:
                 yield line, text
             named |= asked
@@ -164,11 +163,10 @@ def list_submitted(script: Script) -> list[tuple[int, str, str]]:
     """List the variables that the submission may set, at their lines, each with a plain default."""
     own, with_default = list_set(script), FORMS["with-default"].findall
     tested = [(x.line, name, "") for x in script.commands for name in with_default(x.active)]
-    tested = [x for x in tested if x[1] not in own]
     lines = [(n, FORMS["submitted-with"].match(x)) for n, x in enumerate(script.lines, 1)]
     asked = [(n, x[1] or x[2], x[3] or "") for n, x in lines if x and n not in script.documents]
-    asked = [x for x in asked if not is_common(x[1]) and x[1] not in script.given]
-    return asked + [x for x in tested if not is_common(x[1])]
+    unset = [x for x in asked if x[1] not in script.given] + [x for x in tested if x[1] not in own]
+    return [x for x in unset if not is_common(x[1])]
 
 
 def goes_back(script: Script, statement: Statement, variables: PlainVariables) -> bool:

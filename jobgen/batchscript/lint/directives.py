@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.directives import find_request, list_refused, settle
+from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
-from jobgen.batchscript.purposes import FORMS, WHY
+from jobgen.batchscript.purposes import FORMS
 from jobgen.batchscript.readable import find_place, find_template, list_strays
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
@@ -45,7 +45,9 @@ LINE_ENDS = find_form("crlf", "the line ends are those of Windows, CR and LF")
 
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
-    yield from _find_words(script)
+    for item in list_strays(script).values():
+        message = f"'{item.option}' is not an option, so {script.can.title} refuses the script"
+        yield mark(item, message, "write a value without blanks, and a comment in another line")
     # A name with a variable in it is ugly, and costs nothing.
     asked = {x.line: x for x in script.read_directives if x.option != "--job-name"}
     for item in asked.values():
@@ -58,15 +60,6 @@ def _find_variables(script: Script) -> Iterator[Fault]:
         if match := re.search(r"\$\{?[A-Za-z_(1-9]|`", line):
             message = f"{script.scheduler} reads '{item.text}' as it is, with the '{match[0][0]}'"
             yield Fault(item.line, match.start() + 1, message)
-
-
-def _find_words(script: Script) -> Iterator[Fault]:
-    """Find words that are neither options nor values, for which a scheduler refuses the script."""
-    for item in list_strays(script).values():
-        message = f"'{item.option}' is not an option, so sbatch refuses the script"
-        yield mark(item, message, "write a comment behind a #, and a value without blanks")
-    for item in [item for item, reason in list_refused(script) if reason == WHY.WORDS]:
-        yield mark(item, "qsub refuses a name of several words", "write it without blanks")
 
 
 @rule("unset-variable")
@@ -93,8 +86,8 @@ def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
 @rule("late-directive")
 def _find_late(script: Script) -> Iterator[Fault]:
     items = [item for item in script.directives if not item.read and item.option[0] == "-"]
-    parked = all(script.value(item.option) for item in items)  # beside those that count
-    if not parked:  # one command is the cause of all
+    # Beside those that count they are parked; one command is the cause of all others.
+    if not all(script.value(item.option) for item in items):
         more = len({item.line for item in items}) - 1
         come = f", and {more} more, come" if more else " comes"
         message = f"'{items[0].text}'{come} after the first command, in line {script.body_line}"
