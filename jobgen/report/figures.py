@@ -51,7 +51,9 @@ def measure_spread(values: Sequence[float]) -> Spread | None:
         counts[int(min(at, bins - 1))] += 1
     edges = tuple(least + width * number for number in range(bins + 1))
     cuts = statistics.quantiles(ordered, n=20, method="inclusive") if ordered[1:] else ordered
-    return Spread(len(ordered), least, cuts[0], median, cuts[-1], most, edges, tuple(counts))
+    # The cuts are rounded, also of values that are all the same.
+    p5, p95 = min(max(cuts[0], least), median), max(min(cuts[-1], most), median)
+    return Spread(len(ordered), least, p5, median, p95, most, edges, tuple(counts))
 
 
 def list_numbers(values: Iterable[object]) -> list[float]:

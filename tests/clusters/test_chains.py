@@ -344,7 +344,7 @@ def go_on(cluster: Cluster, cwd: Path, then: str) -> None:
     job = chain(cluster, cwd, run=run, on_walltime=walltime, launch={"mode": "direct"})
 
     def tell(*words: str) -> str:
-        return jobgen(*words, env=cluster.env, cwd=cwd).stdout.strip()
+        return jobgen(*words, env=cluster.env, cwd=cwd).stdout.partition("\n")[0]
 
     saved = job.run_dir / "checkpoints" / "steps"
     job.wait_for(saved.exists)
