@@ -364,8 +364,7 @@ def read(path: str) -> Script:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         near = "" if os.path.lexists(path) else find_near_file(path)
-        hint = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"{path}: {error.strerror}{hint}") from None
+        raise UsageError(f"{path}: {error.strerror}{near and f'; did you mean {near}?'}") from None
     if b"\0" in data:
         raise UsageError(f"{path}: not a text file")
     return Script(path, data.decode("utf-8-sig", "surrogateescape"))
