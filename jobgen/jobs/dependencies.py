@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from functools import cache
 from glob import escape, iglob
@@ -70,7 +71,7 @@ def _list_others(job: JobRecord, *, ask: bool = False) -> Iterator[_Other]:
     """Yield each job that this one waits for; `ask` the scheduler about those not begun."""
     for kind, job_id in _read_dependencies(job):
         records = _list_records(job.folder, folder_name(job_id))
-        other = next(records, None) or _read_chains(job.folder).get(folder_name(job_id))
+        other = next(records, None) or _find_chain(job, job_id)
         if other is None:
             yield _Other(kind, f"job {job_id}")
         else:
@@ -96,13 +97,22 @@ def _list_records(folder: str, name: str = "*") -> Iterator[JobRecord]:
     return read_sound(iglob(f"{escape(folder)}/{RUNS}/*/{name}/{RECORD}"))
 
 
-@cache
-def _read_chains(folder: str) -> dict[str, JobRecord]:
-    """Return the jobs that are chains by their later IDs, for which `--after` of a chain waits.
+def _find_chain(waiting: JobRecord, job_id: str) -> JobRecord | None:
+    """Return the job of whose chain a later one has this ID, which `--after` of a chain waits for.
 
-    They are read once, as thousands of jobs may wait.
+    Of thousands of jobs that wait, all records are read for the first that needs it, and again for
+    one that was submitted since.
     """
-    return {folder_name(id): job for job in _list_records(folder) for id in job.links}
+    if _read_chains(waiting.folder)[0] < waiting.submitted:
+        _read_chains.cache_clear()
+    return _read_chains(waiting.folder)[1].get(folder_name(job_id))
+
+
+@cache
+def _read_chains(folder: str) -> tuple[float, dict[str, JobRecord]]:
+    """Return when this was read, and the jobs that are chains by the names of their later IDs."""
+    jobs = _list_records(folder)
+    return time.time(), {folder_name(id): job for job in jobs for id in job.links}
 
 
 def _read_dependencies(job: JobRecord) -> list[tuple[str, str]]:

@@ -947,6 +947,19 @@ def test_a_job_that_waits_for_a_chain_is_cancelled_if_the_chain_fails(
     assert "what to do: repair the first job, " in told  # it is cancelled already
 
 
+def test_a_chain_that_was_submitted_since_is_found(scheduler: Scheduler) -> None:
+    """A program that looks at jobs again and again has read the chains of the folder before."""
+    for first, link, waiting in (("20", "21", "22"), ("30", "31", "32")):
+        replace(
+            job(f"{first}.pbs", name=f"chain{first}", kind="pbs"), links=(f"{link}.pbs",)
+        ).save()
+        argv, now = ("qsub", f"depend=afterok:{link}.pbs"), time.time()
+        replace(job(f"{waiting}.pbs", kind="pbs"), argv=argv, submitted=now).save()
+        held = f"Job Id: {waiting}.pbs|job_state=H|depend=afterok:{link}.pbs\n"
+        scheduler.says("qstat", held)
+        assert f"it waits for chain{first} {first}.pbs" in jobgen("status", waiting).out
+
+
 def test_a_job_of_pbs_waits_in_vain_for_one_that_ended_before_it_began(
     scheduler: Scheduler,
 ) -> None:
