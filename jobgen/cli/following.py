@@ -10,7 +10,7 @@ from glob import escape, glob
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from jobgen.cli.printing import put_err, put_out
+from jobgen.cli.printing import put_err, put_text
 from jobgen.errors import JobFailedError
 from jobgen.output import make_printable
 
@@ -134,8 +134,7 @@ def _print_lines(path: str, start: int, *, whole: bool) -> int:
         file.seek(start)
         lines = file.read()
     lines = lines[: lines.rfind(b"\n") + 1] if whole else lines
-    text = lines.decode(errors="replace")
-    put_out(make_printable(text) if sys.stdout.isatty() else text)
+    put_text(lines.decode(errors="replace"))
     return start + len(lines)
 
 

@@ -115,7 +115,7 @@ def list_jobs(folders: Iterable[str] = (".",)) -> tuple[list[JobRecord], list[st
 def _find_obstacle(runs: str) -> str:
     """Say why a folder of runs that is there cannot be read; empty if it can, or is missing."""
     try:
-        os.listdir(runs)
+        os.scandir(runs).close()  # which reads none of its thousands of names
     except FileNotFoundError:
         return ""
     except OSError as error:
