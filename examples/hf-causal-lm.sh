@@ -10,17 +10,17 @@ JOB_NAME=hf-causal-lm    # logs and results are in runs/hf-causal-lm/<job id>
 PROCESSES=(1 1)    # on each node
 WALLTIME=1200    # seconds
 
-environment() {    # of every process, set up on each node
+environment() {    # set up on each node, for every process
     share_gpus "${PROCESSES[@]}"    # GPUs of each node
-    export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo    # names of this machine may lead anywhere
+    export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo    # its name may resolve to anything
     local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
     export OMP_NUM_THREADS=$((cpus > 2 ? cpus / 2 : 1))
-    # NCCL's flight recorder leaves a trace of a hang; what is compiled stays on the node's disk.
+    # NCCL's flight recorder traces hangs. Compilers cache on the node's own disk.
     export TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_BUFFER_SIZE=2000
     export TORCH_{FR_DUMP,NCCL_DEBUG_INFO}_TEMP_FILE="$run_dir/errors/$node-flight-"
     export TRITON_CACHE_DIR="$tmp_dir/cache" TORCHINDUCTOR_CACHE_DIR="$tmp_dir/cache"
     export MIOPEN_USER_DB_PATH="$tmp_dir/cache" MIOPEN_CUSTOM_CACHE_DIR="$tmp_dir/cache"
-    # What the GPUs do, every 30 s: time, index, busy %, MiB used, MiB in all, W.
+    # Logs each GPU every 30 s: time, index, busy %, MiB used, MiB in all, W.
     nvidia-smi -l 30 --format=csv,noheader,nounits \
         --query-gpu=timestamp,index,utilization.gpu,memory.used,memory.total,power.draw \
         >>"$run_dir/usage/$node.csv" 2>/dev/null &
@@ -32,17 +32,17 @@ program() {    # what each process runs
     exec python3 -u examples/hf_causal_lm.py --model tiny --steps 100
 }
 
-find_nodes() {    # on the first node: all of them, in the order of the allocation
+find_nodes() {    # called on the first node; lists all nodes in the order of the allocation
     begin_walltime
     [[ -e examples/hf_causal_lm.py ]] ||
         die "no such file in $PWD:" examples/hf_causal_lm.py
     NODES=(node0 node1)    # names for the logs
     MASTER_ADDR=127.0.0.1
-    MASTER_PORT=$((20000 + 10#$job_number % 10000))    # so that two jobs do not meet
+    MASTER_PORT=$((20000 + 10#$job_number % 10000))    # from the job's id, so that ports differ
 }
 
-agent() {    # torchrun's agent, one on each node, which starts the node's processes
-    (find_worlds &>/dev/null &)    # whether it is one world, and starts no second launcher
+agent() {    # torchrun's agent: one on each node, which starts the node's processes
+    (find_worlds &>/dev/null &)    # notices launchers that the program starts itself
     python3 -V && exec python3 -c "$TORCHRUN_LOOPBACK" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
@@ -53,13 +53,13 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 8cd480953b7b ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 2d77e208e07a ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
-has() { declare -F -- "$1" >/dev/null; }    # whether this script has a function that others lack
-make_run_folder() {    # and in it one for each start of this script: a requeue overwrites nothing
+has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the function
+make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
     until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
@@ -70,45 +70,45 @@ make_run_folder() {    # and in it one for each start of this script: a requeue 
     cp "$0" "$this_script"
     sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
-    trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # they would end bash as if all were well
+    trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # untrapped, they end bash with code 0
     for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_job" "$it"; done
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
-run_agent() {    # a node's part; nothing is taken over from around the job; sets status
+run_agent() {    # on each node; drops variables of an outer job; sets status
     unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")    # on the node's own disk
-    if has start_guard; then start_guard; fi    # without the marks of what the job leaves
+    if has start_guard; then start_guard; fi    # before JOBGEN_AGENT marks this node's processes
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
     export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
     run_child start_agent
     [[ -e $tmp_dir/reached ]] || say "the program never began on $node; exit code $status"
-    [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is not its good end
+    [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is a failure
 }
-start_agent() {    # in a process that the agent takes over
+start_agent() {    # in a process that the agent replaces
     if has container; then enter_container; fi
-    set +u    # the scripts of modules and environments use variables that are not set
+    set +u    # scripts of modules and environments use unset variables
     environment
     set -u
     agent
 }
-run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
+run_child() {    # run_child COMMAND: in the background, so that traps run; sets status
     "$@" & child=$!
-    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # the signal came before the child
+    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while :; do
         status=0
         wait "$child" || status=$?
-        kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
+        kill -0 "$child" 2>/dev/null || break    # a signal interrupts wait, not the child
     done
 }
-has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
+has_lost_peer() {    # has_lost_peer LOG: whether its last error only says that a peer is gone
     grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(|another rank' "$1" | tail -n 1 |
         grep -vE '^(BrokenPipe|Connection\w+)Error: \[Errno' | grep -qE 'by peer|Broken pipe'\
 '|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble|another (rank|task)'\
 '|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead|got 0 bytes'
 }
-find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
+find_first_error() {    # sets file and reason: the first failure that is not just a lost peer
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
         awk -v start=" in start $((attempt + 1));" '/ in start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
@@ -119,7 +119,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
-conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
+conclude() {    # conclude STATUS: on every exit, reports and records the outcome
     set +eu && trap '' TERM INT HUP XCPU USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
     for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
@@ -136,7 +136,7 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
-main() {    # main [FUNCTION]: this file is called again for a node, or for a process
+main() {    # main [FUNCTION]: nodes and processes call this file with a function
     if (($#)); then has "$1" || die "takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
     find_job
     make_run_folder
@@ -144,29 +144,29 @@ main() {    # main [FUNCTION]: this file is called again for a node, or for a pr
     run_job
     exit "$status"
 }
-export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # launchers may leave them out
-find_job() {    # sets job_id, and job_number, from which the port follows
+export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers drop them
+find_job() {    # sets job_id and job_number, which determines the port
     job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
-    job_number=${job_id##*-} script_pid=$$    # all nodes end with this script
+    job_number=${job_id##*-} script_pid=$$    # nodes end when this script does
     unset JOBGEN_SUBMIT_ID
-    # A job that a job starts is none of its processes, which end with it.
+    # A job started within a job drops its mark, so that it survives the outer job.
     if [[ -n ${JOBGEN_AGENT-} ]]; then
         JOBGEN_SUBMIT_ID=$job_id exec env -u JOBGEN_AGENT bash "$0"
     fi
     if has find_task; then find_task; fi
 }
 
-find_lost() {    # sets lost and reason: a node whose shells were killed leaves no record
+find_lost() {    # sets lost and reason; a node whose shells were killed has no record
     local index
     for index in "${!NODES[@]}"; do
         if kill -0 "${launchers[index]}" 2>/dev/null; then continue; fi
-        sleep 1    # for the guard's record
+        sleep 1    # the guard may be writing it
         [[ -e $attempt_dir/node-$index.ended ]] || lost=${NODES[index]}
     done
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
-# What a node has of this machine's GPUs: its share, if there are enough for all nodes; else none.
-share_gpus() {    # share_gpus COUNT...: as many as these, for the nodes in their order
+# Each node gets its share of this machine's GPUs, or none if there are too few for all nodes.
+share_gpus() {    # share_gpus COUNT...: how many each node gets, in node order
     local gpus=() listed first=0 count all=0 shares=("$@")
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
     mapfile -t gpus <<<"$listed"
@@ -184,7 +184,7 @@ share_gpus() {    # share_gpus COUNT...: as many as these, for the nodes in thei
     fi
     export CUDA_VISIBLE_DEVICES
 }
-# torchrun listens on every interface; the nodes of this machine need the loopback one alone.
+# torchrun listens on every interface; nodes on this machine need only loopback.
 TORCHRUN_LOOPBACK='
 import socket
 from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
@@ -200,28 +200,28 @@ def open_on_loopback(host, port, size, is_master, *more, **options):
 rendezvous.TCPStore = open_on_loopback
 main()
 '
-begin_walltime() {    # the script ends itself at the walltime: no scheduler does
+begin_walltime() {    # no scheduler ends the job, so the script does
     trap '((SECONDS < WALLTIME)) || { stop="the walltime of $WALLTIME s" && end_job; }' USR1
     remind "$((WALLTIME - SECONDS))" &>/dev/null &
 }
-remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
+remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     local end=$((SECONDS + $1))
     while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do sleep 1; done
     kill -USR1 "$$" 2>/dev/null
 }
-settle_walltime() {    # may set word and status, and says why
+settle_walltime() {    # sets word and status if the walltime decides them
     if [[ -n $stop && $stop != SIG* ]]; then
         word=failed status=143
         say "ENDED by $stop"
     fi
 }
-tell_nodes() {    # what each node has to know
+tell_nodes() {    # writes what each node needs
     printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" work_dir "$PWD" \
         run_end "${run_end-}" script_pid "${script_pid-}" file_mask "$(umask)" >"$attempt_dir/world"
     say "job $job_id, start $((attempt + 1)), on ${NODES[*]}; logs are in $run_dir"
 }
-run_node() {    # the launcher calls this on each node, in direct mode for each process
+run_node() {    # the launcher calls this once per node; in direct mode, per process
     attempt_dir=${0%/*} this_script=$0 stop='' child=''
     run_dir=${attempt_dir%/attempts/*} attempt=${attempt_dir##*/} start=$((attempt + 1))
     . "$attempt_dir/world" && cd "$work_dir" && umask "$file_mask"
@@ -229,40 +229,40 @@ run_node() {    # the launcher calls this on each node, in direct mode for each 
     node=$(sed -n "$((node_rank + 1))p" "$attempt_dir/nodes")
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
-    trap 'end_node "$?"' EXIT; trap : USR1 USR2    # these are for the program
+    trap 'end_node "$?"' EXIT; trap : USR1 USR2    # for the program alone
     trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
-    : >"$attempt_dir/node-$node_rank.started"    # from here on it records its end
+    : >"$attempt_dir/node-$node_rank.started"    # from here on, it records its end
     say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"
     ((rank)) || ! (: <>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null ||
         die "port $MASTER_PORT on $node is in use by another program"
-    if [[ $(getent ahosts "$node") =~ ^(127\.|::1) ]]; then    # so gloo needs an interface's name
+    if [[ $(getent ahosts "$node") =~ ^(127\.|::1) ]]; then    # gloo must not use loopback
         peer=$(grep -vxF -m 1 "$node" "$attempt_dir/nodes" | xargs -r getent ahosts | head -n1) || :
         peer=$(ip -o route get "${peer%% *}" | sed -E 's/.* dev (\S+) .*/\1/') || :
         export GLOO_SOCKET_IFNAME=$peer
     fi
     run_agent
-    if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi    # to the agent it is an error
+    if [[ -n $stop && -e $run_dir/STOPPED ]]; then status=0; fi    # to torchrun, an error
     exit "$status"
 }
-end_node() {    # end_node STATUS; the first node to fail leaves a file
+end_node() {    # end_node STATUS: the first node to fail writes the file failed
     trap '' TERM INT HUP
     rm -rf "${tmp_dir-}"
     if has end_process; then end_process "$1"; return; fi
     if (($1)); then (set -o noclobber && echo "$node_rank $1" >"$attempt_dir/failed") || :; fi
     echo "$1" >"$attempt_dir/node-$node_rank.ended"
 } 2>/dev/null
-run_rank() {    # the agent starts this for each process: its own log files, then the program
+run_rank() {    # the agent calls this for each process, which gets its own log files
     local log=$JOBGEN_RUN_DIR/logs/$JOBGEN_NODE/rank-$RANK start="start $((JOBGEN_ATTEMPT + 1))"
     say "rank $RANK is process $BASHPID" && exec >>"$log.out" 2>>"$log.err"
     ((!JOBGEN_ATTEMPT)) || { say "$start" && say "$start" >&2; }
     export TORCHELASTIC_ERROR_FILE=$JOBGEN_RUN_DIR/errors/$JOBGEN_NODE-$RANK.json
     [[ -z ${SLURM_JOB_ID-} ]] || export SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK \
-        SLURM_NTASKS=$WORLD_SIZE SLURM_NPROCS=$WORLD_SIZE    # which libraries read
+        SLURM_NTASKS=$WORLD_SIZE SLURM_NPROCS=$WORLD_SIZE    # libraries read these
     tee -a "$JOBGEN_AGENT/reached" "${0%/*}/reached-$JOBGEN_NODE" </dev/null
     program
 }
-find_worlds() {    # beside the program: the first ranks of worlds that it starts by itself
+find_worlds() {    # beside the program: looks for rank 0 of each world that it starts itself
     local tick=0 found most=0
     set +e
     while sleep 1 && [[ -d $tmp_dir ]]; do
@@ -283,16 +283,16 @@ count_worlds() {    # sets status and reason
     size=$(sed -n 's/^WORLD_SIZE=//p' "$attempt_dir"/worlds-* | sort -n | tail -n 1)
     status=1 reason=": $number worlds of $size, and not one of $((number * size)) processes"
 } 2>/dev/null
-find_meeting() {    # the error files of the node's processes with connections, but to web servers
+find_meeting() {    # records which processes have connections, web servers aside
     local links record=$attempt_dir/met-$node_rank
     [[ $(sort -u "$record" | wc -l) -lt 2 ]] || return
     links=$(ss -Htnp state established '( not dport = :443 and not dport = :80 )') || return
-    links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # may do without TCP
+    links+=$'\n'$(grep -lsE '/lib(mpi|ucp|fabric)' /proc/[0-9]*/maps)    # these may not use TCP
     sed -nE 's,.*(pid=|/proc/)([0-9]*).*,/proc/\2/environ,p' <<<"$links" |
         xargs -r grep -hszF "ERROR_FILE=$run_dir/errors/$node-" | tr '\0' '\n' >>"$record"
 }
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
-run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 always
+run_job() {    # sets status from the nodes' own records, since pbsdsh always returns 0
     local patience=45 index
     lost='' launchers=()
     tell_nodes
@@ -310,21 +310,21 @@ run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 alwa
     status=$((${#lost} > 0))
     if [[ -z $lost && -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
 }
-is_over() {    # whether all nodes that are not lost have recorded their end
+is_over() {    # whether every node is lost or has recorded its end
     local index
     for index in "${!NODES[@]}"; do
         [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${NODES[index]} "* ]] || return 1
     done
 }
-end_job() {    # run_job ends the nodes; the scheduler may leave no time for more than this
+end_job() {    # run_job ends the nodes; there may be time for no more than this
     if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
 }
-start_guard() {    # beside each node's shell, in its own session
-    ulimit -S -c 0    # no core files, unless the setup wants them
+start_guard() {    # watches this node's shell from another session
+    ulimit -S -c 0    # no core files unless the setup raises the limit
     setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \
         "$tmp_dir" "$node_rank" "${MASTER_ADDR-}/${MASTER_PORT-}" "${script_pid:-$$}" 2>/dev/null &
 }
-guard_node() {    # signs of life, and then the end of what the shell has left behind
+guard_node() {    # gives signs of life; when the shell ends, kills its leftovers
     local attempt_dir=${0%/*} node_rank=$3 own=${0%/*}/node-$3
     set +e
     while is_there "$1" && is_there "$5"; do
@@ -332,15 +332,15 @@ guard_node() {    # signs of life, and then the end of what the shell has left b
         sleep 1
     done
     kill -KILL "$1"
-    for _ in 1 2 3; do    # what the agent has started has its mark
+    for _ in 1 2 3; do    # JOBGEN_AGENT marks what the agent started
         grep -slzxF "JOBGEN_AGENT=$2" /proc/[0-9]*/environ | tr -dc '0-9\n' | xargs -r kill -KILL
         sleep 0.2
     done
-    if [[ -d $2 ]]; then    # the shell was killed: else it has taken this away
+    if [[ -d $2 ]]; then    # a shell that ends in order removes it
         say "the shell around the agent was killed"
         rm -rf "$2"
         if has end_node; then end_node 137; else echo 137 >"$own.ended"; fi
     fi
 }
-is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID; a zombie is gone
+is_there() { grep -qs '^State:.[^ZX]' "/proc/$1/status"; }    # is_there PID: alive, and no zombie
 main "$@"

@@ -1,4 +1,4 @@
-run_job() {    # on this node; sets status
+run_job() {    # starts the job's one node here; sets status
     node=${NODES[0]} node_rank=0
     mkdir -p "$run_dir/logs/$node" && log=$run_dir/logs/$node/agent.log
     echo "$node" >"$attempt_dir/nodes"

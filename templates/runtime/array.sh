@@ -1,4 +1,4 @@
-find_task() {    # this job is one task of an array; sets job_id and job_number
+find_task() {    # sets job_id and job_number; this job is one task of an array
     local index=${PBS_ARRAY_INDEX:-${SLURM_ARRAY_TASK_ID:?this is not an array}}
     choose_task "$index"
     say "task $index${arguments[*]:+: ${arguments[*]}}"

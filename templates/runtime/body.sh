@@ -1,5 +1,5 @@
-# A script of the user's own, which starts its programs itself: here alone, in its own process
-# that gets the signals which the scheduler sends to this one.
+# The user's own script starts its programs itself. It runs on this node alone, in a separate
+# process, and gets the signals that the scheduler sends to the batch script.
 run_job() {    # sets status
     local signal log
     node=${NODES[0]} log=$run_dir/logs/${NODES[0]} work_dir=$PWD
@@ -22,5 +22,5 @@ run_body() {
     environment
     program
 }
-pass_on() { kill -s "$1" "${child:-${!-}}" || :; }    # $! until run_child has named it
+pass_on() { kill -s "$1" "${child:-${!-}}" || :; }    # $! is the child until run_child sets it
 end_job() { kill -TERM "$child" 2>/dev/null || :; }

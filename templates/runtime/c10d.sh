@@ -1,5 +1,5 @@
-# torchrun's c10d rendezvous unpickles what it is sent by whoever reaches its port, and unpickling
-# can run any code: here its own classes alone are let in.
+# torchrun's c10d rendezvous unpickles whatever arrives at its port, and unpickling can run any
+# code. This one accepts only the classes that the rendezvous itself sends.
 TORCHRUN_C10D='
 import io, pickle, types
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as rendezvous

@@ -1,23 +1,22 @@
-# The run goes on in further starts, AT_MOST in all; but a start that has saved nothing is the last.
-# What is saved: files in checkpoints, a file PROGRESS that a program may write, the trainer's
-# status.
-hash_progress() {    # of what the program has saved, or any role of it
+# The run continues in further starts, AT_MOST in all, but it ends after a start that saved nothing.
+# Saving means: files in checkpoints/, a file PROGRESS, or the trainer's status.json changed.
+hash_progress() {    # of what the program, or a role, has saved
     {
         find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -name '.*' -prune \
             -o -type f -printf '%p %s %T@\n' || :
         grep -o '"step": *[0-9]*' "$run_dir"/{,roles/*/}status.json || :
     } 2>/dev/null | sort | cksum
 }
-# A job that goes on where another has ended works in the folder of the first.
+# Each job of a chain works in the run folder of the first.
 first_job=${JOBGEN_CHAIN-}
 unset JOBGEN_CHAIN
 [[ $first_job =~ ^[0-9]*$ ]] || die "JOBGEN_CHAIN is not the id of a job: $first_job"
 
-# `jobgen rerun --continue` says from which start to count.
+# `jobgen rerun --continue` writes counted-from, so that earlier starts do not count.
 count_starts() { echo $((attempt + 1 - $(cat "$run_dir/counted-from" 2>/dev/null || echo 0))); }
 out_of_starts() { (($(count_starts) >= AT_MOST)); }
 
-# A start that has nothing to do ends at once.
+# A start ends at once if the run is done or must not continue.
 begin_chain() {
     local before=$run_dir/attempts/$((attempt - 1)) how='' code=''
     hash_progress >"$attempt_dir/progress"
@@ -29,7 +28,7 @@ begin_chain() {
         say "DONE already: there is nothing left to do; logs are in $run_dir"
         exit 0
     fi
-    # The same job again, and not the next one, was put back into the queue on purpose.
+    # Only a different job continues the chain; somebody requeued the same job on purpose.
     if [[ $(<"$before/job") != "$(<"$attempt_dir/job")" ]]; then
         if [[ $how == failed || $how == cancelled ]]; then
             word=$how
@@ -47,14 +46,14 @@ end_chain() {    # end_chain REASON
     exit 1
 }
 
-# Whether the run goes on: not where it is done, has failed or was cancelled, nor where that would
-# be for nothing. That torchrun calls every stop an error does not matter here.
-settle_chain() {    # sets word and status, where the chain has a say
+# Decides whether the run continues: not if it is done, has failed, was cancelled or makes no
+# progress. The exit code alone does not tell, since torchrun reports every stop as an error.
+settle_chain() {    # sets word and status if the chain decides them
     local index words preempted='' against='' goes_on='' spared='' lost_nodes=${lost// /,}
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
     if has is_preempted; then is_preempted && preempted=$THEN; fi
     printf -v now '%(%s)T' -1
-    # Where a launcher has ended, nodes that are well may have left no record either.
+    # After a stop or a lost node, healthy nodes may lack a record too.
     for index in "${!NODES[@]}"; do
         [[ -z $stop$lost && -e $attempt_dir/node-$index.started ]] || continue
         if [[ ! -e $attempt_dir/node-$index.ended ]]; then
@@ -62,7 +61,7 @@ settle_chain() {    # sets word and status, where the chain has a say
         fi
     done
     if [[ -n $lost_nodes ]] && ! echo "$lost_nodes" >"$attempt_dir/lost"; then
-        against="nothing can be written to $run_dir any more" lost_nodes=''    # nor by them
+        against="nothing can be written to $run_dir any more" lost_nodes=''    # nor can nodes
         reason=": $against"
     elif [[ $stop == SIG* ]] && ((now < run_end)); then
         against="it was cancelled"
@@ -96,9 +95,9 @@ settle_chain() {    # sets word and status, where the chain has a say
         say "error: the chain ends without DONE: $against" >&2
     fi
 }
-go_on() {    # may set against
+go_on() {    # sets against if it cannot continue
     case $THEN in
-        requeue)    # the same job; after the loss of a node Slurm may have seen to that itself
+        requeue)    # the same job; Slurm may already requeue it after losing a node
             say "the job is queued again, for start $(($(count_starts) + 1)) of at most $AT_MOST"
             echo "continued 0" >"$attempt_dir/outcome"
             words=$(scontrol requeue "$job_id" 2>&1) || [[ -e $attempt_dir/lost ]] ||
@@ -116,7 +115,7 @@ go_on() {    # may set against
     [[ -z $against ]]
 }
 exclude_lost() {
-    for _ in {1..15}; do    # Slurm takes this only of a job that is in the queue again
+    for _ in {1..15}; do    # Slurm accepts this only once the job is back in the queue
         if words=$(scontrol update JobId="$job_id" ExcNodeList="$(list_excluded)" 2>&1); then
             say "$(list_excluded) is excluded from now on; to allow it again:" \
                 "scontrol update JobId=$job_id ExcNodeList= && scontrol release $job_id"
@@ -126,10 +125,10 @@ exclude_lost() {
     done
     say "Slurm does not exclude $(list_excluded): $words"
 }
-# The next job waits for the end of this one. What describes this allocation is not for the next.
+# The next job waits for this one to end. It must not inherit variables of this allocation.
 queue_successor() {
     successor=$run_dir/attempts/after-$job_id
-    # In a trap a bare return gives the status of what the signal has interrupted.
+    # In a trap, a bare return would return the status of the interrupted command.
     if [[ $THEN != resubmit || -e $successor ]] || out_of_starts; then return 0; fi
     if (
         for variable in "${!SLURM_@}"; do [[ $variable == SLURM_CONF ]] || unset "$variable"; done

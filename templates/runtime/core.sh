@@ -1,7 +1,7 @@
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
-has() { declare -F -- "$1" >/dev/null; }    # whether this script has a function that others lack
-make_run_folder() {    # and in it one for each start of this script: a requeue overwrites nothing
+has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the function
+make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
     until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
@@ -12,45 +12,45 @@ make_run_folder() {    # and in it one for each start of this script: a requeue 
     cp "$0" "$this_script"
     sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
-    trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # they would end bash as if all were well
+    trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # untrapped, they end bash with code 0
     for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_job" "$it"; done
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
-run_agent() {    # a node's part; nothing is taken over from around the job; sets status
+run_agent() {    # on each node; drops variables of an outer job; sets status
     unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
     tmp_dir=$(mktemp -d "${TMPDIR:-/tmp}/jobgen-${run_dir##*/}.XXXXXX")    # on the node's own disk
-    if has start_guard; then start_guard; fi    # without the marks of what the job leaves
+    if has start_guard; then start_guard; fi    # before JOBGEN_AGENT marks this node's processes
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_JOB_ID=${run_dir##*/} JOBGEN_ATTEMPT=$attempt
     export JOBGEN_NODE=$node JOBGEN_AGENT=$tmp_dir PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1
     run_child start_agent
     [[ -e $tmp_dir/reached ]] || say "the program never began on $node; exit code $status"
-    [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is not its good end
+    [[ -e $tmp_dir/reached ]] || status=${status/#0/1}    # an exit in the setup is a failure
 }
-start_agent() {    # in a process that the agent takes over
+start_agent() {    # in a process that the agent replaces
     if has container; then enter_container; fi
-    set +u    # the scripts of modules and environments use variables that are not set
+    set +u    # scripts of modules and environments use unset variables
     environment
     set -u
     agent
 }
-run_child() {    # run_child COMMAND: beside this shell, which can act on signals; sets status
+run_child() {    # run_child COMMAND: in the background, so that traps run; sets status
     "$@" & child=$!
-    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # the signal came before the child
+    if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while :; do
         status=0
         wait "$child" || status=$?
-        kill -0 "$child" 2>/dev/null || break    # a signal ends the wait, and not the child
+        kill -0 "$child" 2>/dev/null || break    # a signal interrupts wait, not the child
     done
 }
-has_lost_peer() {    # has_lost_peer LOG: whether its last error is another's end or absence
+has_lost_peer() {    # has_lost_peer LOG: whether its last error only says that a peer is gone
     grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(|another rank' "$1" | tail -n 1 |
         grep -vE '^(BrokenPipe|Connection\w+)Error: \[Errno' | grep -qE 'by peer|Broken pipe'\
 '|ncclRemote|Horovod|out .*waiting|timeout|s timed out|Barrier|preamble|another (rank|task)'\
 '|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead|got 0 bytes'
 }
-find_first_error() {    # sets file and reason: who fell silent first, and has not just lost another
+find_first_error() {    # sets file and reason: the first failure that is not just a lost peer
     while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
         awk -v start=" in start $((attempt + 1));" '/ in start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
@@ -61,7 +61,7 @@ find_first_error() {    # sets file and reason: who fell silent first, and has n
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
-conclude() {    # conclude STATUS: whatever the end is, say it, and put the outcome on record
+conclude() {    # conclude STATUS: on every exit, reports and records the outcome
     set +eu && trap '' TERM INT HUP XCPU USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
     for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
@@ -78,7 +78,7 @@ conclude() {    # conclude STATUS: whatever the end is, say it, and put the outc
     rm -rf "${tmp_dir-}" "$attempt_dir/from_shell"
     exit "$status"
 }
-main() {    # main [FUNCTION]: this file is called again for a node, or for a process
+main() {    # main [FUNCTION]: nodes and processes call this file with a function
     if (($#)); then has "$1" || die "takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
     find_job
     make_run_folder

@@ -1,4 +1,4 @@
-find_killed() {    # whether Slurm's first word is of a process whose shell was killed
+find_killed() {    # whether Slurm's first message is that a process was killed
     local killed='/^srun: error: /{s/^srun: error: (\S+): task ([0-9]+): Killed$/\2 on \1/p;q}'
     killed=$(sed -nE "$killed" "$attempt_dir/launcher.log")
     if [[ -n $killed ]]; then

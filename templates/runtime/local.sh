@@ -1,26 +1,26 @@
-export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # launchers may leave them out
-find_job() {    # sets job_id, and job_number, from which the port follows
+export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers drop them
+find_job() {    # sets job_id and job_number, which determines the port
     job_id=${JOBGEN_SUBMIT_ID:-$(date +%Y%m%d-%H%M%S)-$$}
-    job_number=${job_id##*-} script_pid=$$    # all nodes end with this script
+    job_number=${job_id##*-} script_pid=$$    # nodes end when this script does
     unset JOBGEN_SUBMIT_ID
-    # A job that a job starts is none of its processes, which end with it.
+    # A job started within a job drops its mark, so that it survives the outer job.
     if [[ -n ${JOBGEN_AGENT-} ]]; then
         JOBGEN_SUBMIT_ID=$job_id exec env -u JOBGEN_AGENT bash "$0"
     fi
     if has find_task; then find_task; fi
 }
 
-find_lost() {    # sets lost and reason: a node whose shells were killed leaves no record
+find_lost() {    # sets lost and reason; a node whose shells were killed has no record
     local index
     for index in "${!NODES[@]}"; do
         if kill -0 "${launchers[index]}" 2>/dev/null; then continue; fi
-        sleep 1    # for the guard's record
+        sleep 1    # the guard may be writing it
         [[ -e $attempt_dir/node-$index.ended ]] || lost=${NODES[index]}
     done
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
-# What a node has of this machine's GPUs: its share, if there are enough for all nodes; else none.
-share_gpus() {    # share_gpus COUNT...: as many as these, for the nodes in their order
+# Each node gets its share of this machine's GPUs, or none if there are too few for all nodes.
+share_gpus() {    # share_gpus COUNT...: how many each node gets, in node order
     local gpus=() listed first=0 count all=0 shares=("$@")
     listed=$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null) || return 0
     mapfile -t gpus <<<"$listed"
@@ -38,7 +38,7 @@ share_gpus() {    # share_gpus COUNT...: as many as these, for the nodes in thei
     fi
     export CUDA_VISIBLE_DEVICES
 }
-# torchrun listens on every interface; the nodes of this machine need the loopback one alone.
+# torchrun listens on every interface; nodes on this machine need only loopback.
 TORCHRUN_LOOPBACK='
 import socket
 from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous

@@ -1,7 +1,7 @@
-# A node is lost that shows the same sign of life in SILENT looks, BEAT seconds apart, or none in
-# MISSING: a file server may be late by 60 s. If it stands still, no look is over, and no node lost.
+# A node is lost if its sign of life stays the same for SILENT looks, BEAT seconds apart, or is
+# absent for MISSING: a file server may lag by 60 s. While it hangs, so does the look: none is lost.
 BEAT=20 SILENT=6 MISSING=15 turn=0 late='' reached='' signs=() looks=()
-find_lost() {    # sets lost and reason; not started: its launcher has ended before its first record
+find_lost() {    # sets lost and reason; not started: its launcher ended before it recorded a start
     local index own words sign why most beat=$((turn++ % BEAT))
     for index in "${!NODES[@]}"; do
         own=$attempt_dir/node-$index
@@ -22,7 +22,7 @@ find_lost() {    # sets lost and reason; not started: its launcher has ended bef
         fi
     done
 }
-give_sign() {    # give_sign ADDRESS: if the first node answers; it need not until it has once
+give_sign() {    # give_sign ADDRESS: while the first node answers, or has never answered
     local words
     if ((turn++ % BEAT)); then return; fi
     words=$(LC_ALL=C timeout 5 bash -c ": <>/dev/tcp/$1 && echo refused" 2>&1)

@@ -1,5 +1,4 @@
-# Open MPI, PALS, MVAPICH, and Hydra of MPICH and Intel MPI number what they start in their own
-# variables.
+# Open MPI, PALS, MVAPICH and Hydra (MPICH, Intel MPI) each pass the rank in their own variables.
 find_rank() {    # sets rank, local_rank and node_rank
     local first
     rank=${OMPI_COMM_WORLD_RANK-${PALS_RANKID-${PMI_RANK-${MV2_COMM_WORLD_RANK-}}}}
@@ -14,7 +13,7 @@ find_rank() {    # sets rank, local_rank and node_rank
     ((first == 0 && local_rank < ${PROCESSES[node_rank]:-${PROCESSES[0]}})) ||
         die "rank $rank is number $local_rank on $(uname -n), where this script has put another"
 }
-bring_launcher() {    # bring_launcher COMMAND: the environment may bring it, or its modules
+bring_launcher() {    # bring_launcher COMMAND: modules or the environment may provide it
     node=${NODES[0]} node_rank=0 local_rank=1 tmp_dir=$attempt_dir
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_NODE=$node
     set +u

@@ -1,16 +1,16 @@
-# The program hears of it NOTICE seconds before the walltime ends, by a file STOP in the run folder,
-# which all nodes share; what still runs LAST_CALL seconds before it gets SIGTERM.
+# NOTICE seconds before the walltime ends, a file STOP in the run folder asks the program to stop.
+# LAST_CALL seconds before the end, whatever still runs gets SIGTERM.
 begin_walltime() {
     printf -v run_end '%(%s)T' -1
     run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME - SECONDS))} warned='' now=''
     echo "$run_end" >"$attempt_dir/end"
     trap mind_walltime USR1
     trap 'note_signal && stop=SIGTERM && end_job' TERM INT
-    # Where no scheduler says when; a pipe that this script prints to ends with it.
+    # With TIMER, the script times itself; remind must not hold its output pipe open.
     if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - SECONDS - NOTICE))" &>/dev/null & fi
     if has begin_chain; then begin_chain; fi
 }
-remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
+remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     local end=$((SECONDS + $1))
     while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do sleep 1; done
     kill -USR1 "$$" 2>/dev/null
@@ -28,11 +28,11 @@ mind_walltime() {
         end_job
     fi
 }
-note_signal() {    # a job that is ended at its walltime was not cancelled
+note_signal() {    # reaching the walltime is not a cancellation
     printf -v now '%(%s)T' -1
     if has settle_chain && ((now >= run_end)); then early_outcome='continued 143'; fi
 }
-settle_walltime() {    # may set word and status, and says why
+settle_walltime() {    # sets word and status if the walltime decides them
     if has settle_chain; then settle_chain; fi
     rm -f "$run_dir/STOP"
     if [[ -n $word || $stop == SIG* ]]; then return; fi

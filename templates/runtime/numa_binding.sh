@@ -1,5 +1,5 @@
-# Which CPUs torchrun keeps each process to: those beside its GPU. torch before 2.9 has no such
-# option, and with it no process would start without numactl.
+# torchrun binds each process to the CPUs near its GPU. torch before 2.9 lacks the option, and with
+# it no process starts unless numactl is installed.
 find_binding() {    # find_binding MODE: sets binding
     local folder without="so the processes of $node share its CPUs"
     binding=()

@@ -1,5 +1,5 @@
-# A packed environment is unpacked on the node's own disk: thousands of small files are slow to read
-# for all nodes at once.
+# Each node unpacks the environment on its own disk: shared storage is slow when all nodes read
+# thousands of small files at once.
 unpack_environment() {    # unpack_environment ARCHIVE
     local fresh='' room
     [[ -r $1 ]] || die "no packed environment on $node: $1"
@@ -11,24 +11,24 @@ unpack_environment() {    # unpack_environment ARCHIVE
     [[ -r $tmp_dir/env/bin/activate ]] || die "no bin/activate is at the top of $1"
     # shellcheck source=/dev/null
     . "$tmp_dir/env/bin/activate"
-    # A venv that was moved by other means leads to where it was made.
+    # A venv that was merely copied still points to where it was made.
     [[ $(command -v python3) == "$tmp_dir/env/"* ]] ||
         die "pack it with conda-pack or venv-pack, it leads to $(command -v python3): $1"
     if [[ -n $fresh && -x $tmp_dir/env/bin/conda-unpack ]]; then
         conda-unpack || die "conda-unpack failed on $node: $1"
     fi
 }
-# The agent and all that it starts run inside; the shell that waits for the agent does not.
-enter_container() {    # in the place of the agent
+# The agent and its processes run in the container; the shell that waits for the agent does not.
+enter_container() {    # replaces the agent
     local path
-    local -A shared=(["$PWD"]='' [/tmp]='' ["${TMPDIR:-/tmp}"]='')    # seen inside where outside
+    local -A shared=(["$PWD"]='' [/tmp]='' ["${TMPDIR:-/tmp}"]='')    # same paths inside
     shared_folders=("${!shared[@]}")
-    unset BASH_ENV    # a file of the host's
+    unset BASH_ENV    # the host's file
     set +eu
     container bash "$this_script" run_inside "$node_rank" "$tmp_dir" "${rank-}" "${local_rank-}"
     exit
 }
-run_inside() {    # run_inside NODE_RANK TMP_DIR RANK LOCAL_RANK: this file in the container
+run_inside() {    # run_inside NODE_RANK TMP_DIR RANK LOCAL_RANK: called in the container
     node_rank=$1 tmp_dir=$2 rank=$3 local_rank=$4 node=$JOBGEN_NODE run_dir=$JOBGEN_RUN_DIR
     attempt=$JOBGEN_ATTEMPT attempt_dir=${0%/*} this_script=$0
     if [[ -e $attempt_dir/world ]]; then
@@ -43,7 +43,7 @@ bind_shared() {    # bind_shared OPTION: sets binds
     binds=()
     for path in "${shared_folders[@]}"; do binds+=("$1" "$path:$path"); done
 }
-show_gpus() {    # show_gpus NVIDIA_OPTION AMD_OPTION...: only the node knows who made its GPUs
+show_gpus() {    # show_gpus NVIDIA_OPTION AMD_OPTION...: only the node shows which GPUs it has
     gpu_options=()
     if [[ -e /dev/nvidiactl ]]; then gpu_options+=("$1"); fi
     if [[ -e /dev/kfd ]]; then gpu_options+=("${@:2}"); fi

@@ -1,4 +1,4 @@
-# pbsdsh starts this on a node: it starts the node's processes, and ends them together.
+# pbsdsh calls this on each node. It starts the node's processes, and if one fails, ends them all.
 run_processes() {    # run_processes NODE_RANK
     local first=0 number index code status=0 started=() left
     for ((index = 0; index < $1; index++)); do
@@ -11,14 +11,14 @@ run_processes() {    # run_processes NODE_RANK
     done
     left=("${started[@]}")
     while ((${#left[@]})); do
-        wait -n || :    # its own code may be a signal's, or 127 as the last process ends meanwhile
+        wait -n || :    # its code may be a signal's, or 127 if the last process just ended
         for index in "${!left[@]}"; do
             if kill -0 "${left[index]}" 2>/dev/null; then continue; fi
             code=0
             wait "${left[index]}" || code=$?
             unset "left[index]"
             if ((!code)); then continue; fi
-            status=$code    # a process has left this file already, if its shell was not killed
+            status=$code    # the file exists already unless the process's shell was killed
             (set -o noclobber && echo "$1 $code" >"${0%/*}/failed") 2>/dev/null || :
             kill -TERM "${started[@]}" 2>/dev/null || :
         done

@@ -1,7 +1,7 @@
-# The array on this machine: a copy of this script for each task. One that fails stops no other.
+# On this machine, each task of the array is a copy of this script. A failed task stops no other.
 find_task() {
     if [[ -z ${JOBGEN_ARRAY-} ]]; then return; fi
-    local index=$JOBGEN_TASK    # until the task is chosen; then it is its number
+    local index=$JOBGEN_TASK    # choose_task replaces it by the task's number
     job_id=${JOBGEN_ARRAY}_$index job_number=$((${JOBGEN_ARRAY##*-} + 7919 * index))
     unset JOBGEN_ARRAY
     choose_task "$index"
@@ -40,9 +40,9 @@ run_tasks() {    # run_tasks COUNT AT_ONCE
     fi
     exit 0
 }
-# The jobs that this one comes after. There is no scheduler to wait for them, so the script does.
+# No scheduler waits for the jobs that this one depends on, so the script does.
 has_begun() { compgen -G "runs/*/$1/attempts/*" >/dev/null; }    # has_begun JOB
-has_ended() {    # has_ended JOB: sets how; its record, or its process, says so
+has_ended() {    # has_ended JOB: by its record or its process; sets how
     local files=(runs/*/"$1"/attempts/*/outcome) record pid started stat
     how='failed 1'
     if [[ -e ${files[0]} ]]; then read -r how <"${files[-1]}"; fi
@@ -54,7 +54,7 @@ has_ended() {    # has_ended JOB: sets how; its record, or its process, says so
         if [[ ${stat[21]-} == "$started" && ${stat[2]} != Z && ! -e ${files[0]} ]]; then
             return 1
         fi
-        # It may have ended only since its outcome was looked for.
+        # It may have ended after the check above.
         files=(runs/*/"$1"/attempts/*/outcome)
         if [[ -e ${files[0]} ]]; then read -r how <"${files[-1]}"; fi
         return 0

@@ -10,22 +10,22 @@ unknown ambiguous ^ *exitcode *: -\d|^(?!.*Warning).*No space left on device$
 last error ^(?!.*(Warning:|error: \S+ tasks? |CANCELLED AT|ChildFailedError))((\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b|.*(error: |Fatal error|syntax error|not found|No [sm]|Assertion .* failed))
 unknown ambiguous ^(?!\S*(Syntax|Name|Attribute|Type|Key|Index)Error|.*(device-side assert|: Invalid )).*(?i:ccl|gloo|in use|socket|connect|network|fetch config|name resolution|time[ds]?[ -]?out|\bpeer|cuda.*error|cudnn|cublas|(device|gpu|npu)s? .*(found|available|busy)|\b(nodes?|hosts?|servers?|workers?|daemon|stale|killed|lost|died|signal)\b|\bI/O\b|corrupt|truncat|unexpected (pos|eof|end)|\b\d+ bytes|unavailable|internal error|.\/(tmp|var|dev|proc)\b)
 stop program ^(\[rank\d+\]: ?)?[\w.]*(Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|\w*[Cc]onfig\w*|Value|Assertion|Import|FileNotFound|NotADirectory|IsADirectory|FileExists|Permission)(Error|Exception)\b|device-side assert|Assertion .* failed|Fortran runtime error|Fatal error in \w+: Invalid|(Error|Exception|Failure|error): .*(?i:n[o.]t (been )?(found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled|initialized|have|require)|can.?not|invalid|expected|mismatch|missing|must|should|shape|size|dtype|tensor|param|argument|option|layout|state_?dict|config|exceed|already|grad)|[Nn]o such (option|file)|No space left .*.\/|No module named|: not found$|command not found|syntax error|ermission denied'
-export -n SECONDS    # of the allocation: an earlier start in it hands them on
-choose_nodes() {    # choose_nodes COUNT KEPT: those to avoid come last, but for the first KEPT
-    job_number=$((10#$job_number + 3571 * attempt))    # for another port
+export -n SECONDS    # an earlier start passes on the seconds since the allocation began
+choose_nodes() {    # choose_nodes COUNT KEPT: puts nodes to avoid last, except the first KEPT
+    job_number=$((10#$job_number + 3571 * attempt))    # for a new port
     allocated=$(printf '%s\n' "${NODES[@]}")
     chosen=$(grep -svxF -e "${NODES[*]:0:$2}" "$run_dir/avoid" | cat <(echo "$allocated") - |
         grep -xF -e "$allocated" | tac | awk '!seen[$0]++' | tac | head -n "$1") || :
     mapfile -t NODES < <(grep -xF -e "$chosen" <<<"$allocated")
     find "$run_dir" -name 'rank-*.err' -printf '%p %s\n' >"$attempt_dir/sizes"
 }
-judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, nodes, line, and good
+judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
     local log text pattern lines='' said node last saved start=$((attempt + 1))
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
     [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ see\  ]]
     rank=${BASH_REMATCH[2]:--} nodes=${BASH_REMATCH[3]:-$lost}
     text=$(sed "0,/ in start $start;/d" "${file%/*}/agent.log" | grep -A 1 "^ *rank *: $rank\b"
-        for log in "$attempt_dir/launcher.log" "${peers[-1]}" "$file"; do    # since this start
+        for log in "$attempt_dir/launcher.log" "${peers[-1]}" "$file"; do    # from this start only
             tail -c "+$((1 + 10#0$(sed -n "s|^$log ||p" "$attempt_dir/sizes")))" "$log" | tail -n 60
         done
         echo "${lost:+jobgen: FAILED$reason}")
@@ -37,10 +37,10 @@ judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, node
     line=$(grep . <<<"${lines:-$text}" | tail -n 1)
     if [[ $cause =~ ^(exit|ambig|program) && -n ${peers-} && $file != */rank-* ]]; then
         verdict=restart cause=peer-lost line=$(grep Error "${peers[-1]}" | tail -n 1)
-    elif [[ $verdict == restart ]]; then    # of the nodes that the lines name, if they do
+    elif [[ $verdict == restart ]]; then    # blames the nodes that the lines name
         lines=$(printf '%s\n' "$lines" | sed 's/ ON [^ ]*//' | grep -owF -e "$chosen")
         if [[ $lines || $cause == node-lost ]]; then nodes=$(sort -u <<<"$lines" | xargs); fi
-    elif [[ $cause == waited ]]; then    # for the node on which no rank has failed
+    elif [[ $cause == waited ]]; then    # blames nodes where no rank failed
         nodes=$(grep -vxF -f <(dirname "${peers[@]}" | xargs -n 1 basename) <<<"$chosen" | xargs)
     elif [[ $line == *No\ such* && $line =~ .*[\ \'](/[^\':]+) && -e ${BASH_REMATCH[1]} ]]; then
         verdict=unknown cause=hidden-file
@@ -48,7 +48,7 @@ judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, node
     for node in $([[ $verdict != restart ]] || echo "$nodes"); do
         TZ=UTC printf '%s\t%s\t%(%FT%TZ)T\t%s\n' "$node" "$cause" -1 "$line" >>"$run_dir/bad-nodes"
     done
-    { xargs -rn 1 <<<"$nodes"; cut -f 1 "$run_dir/bad-nodes"; } >"$run_dir/avoid"    # bad ones last
+    { xargs -rn 1 <<<"$nodes"; cut -f 1 "$run_dir/bad-nodes"; } >"$run_dir/avoid"    # bad last
     good=$(grep -cvxF -e "$(cut -f 1 "$run_dir/bad-nodes")" <<<"$allocated")
     saved=$(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -type f -newer "$attempt_dir/job")
     read -r -a last <"$run_dir/attempts/$((attempt - 1))/verdict"
@@ -61,11 +61,11 @@ judge() {    # by the causes of jobgen diagnose: sets verdict, cause, rank, node
     printf '%s\n' "$verdict $cause $rank $nodes" "$line" >"$attempt_dir/verdict"
     say "verdict: $verdict ($cause)${nodes:+ on $nodes}: $line"
 } 2>/dev/null
-start_again() {    # another start follows here, or elsewhere by the chain, or none
+start_again() {    # starts again in this allocation if the verdict and the time allow
     [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] || return 0
     if ((status == 0)) || { has is_preempted && is_preempted; }; then return; fi
     if judge; [[ $verdict == stop ]]; then return; fi
-    lost=$(sort -u "$run_dir/avoid" | xargs)    # for the chain
+    lost=$(sort -u "$run_dir/avoid" | xargs)    # the chain excludes them
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
         { say "this allocation has no node or no time left for another start" && return; }
     say "start $((attempt + 2)) follows in this allocation"

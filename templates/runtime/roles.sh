@@ -1,24 +1,24 @@
-# Roles: each runs as a job does, on its own nodes, in a folder below this job's. This script starts
-# them, waits until they are ready, and ends them all when the last one ends, or another fails.
+# Each role runs like a job, on its own nodes, in a folder below this job's. This script starts the
+# roles, waits until they are ready, and ends them all when the last one ends or any fails.
 declare -A pid_of=() may_end=() && known=()
-enter_role() {    # enter_role FILE: from here on this is the script of one role
+enter_role() {    # enter_role FILE: turns this shell into the script of one role
     . "$1"
-    ! has give_sign ||    # to the script's node: the role's own first one may be the lost one
+    ! has give_sign ||    # signs go to the script's node, since a role's first node may be lost
         eval "$(declare -f give_sign | sed "s|[$]1|$script_node/$MASTER_PORT|")"
 }
 if [[ $0 == */attempts/*/script && -e ${0%/*}/role ]]; then enter_role "${0%/*}/role"; fi
-deal_nodes() {    # deal_nodes ROLE FIRST COUNT: what all know of it
+deal_nodes() {    # deal_nodes ROLE FIRST COUNT: exports its addresses to all roles
     local name=${1^^} nodes=("${ADDRESSES[@]:$2:$3}")
     last=$1 known+=("${name}_ADDR=${nodes[0]}" "${name}_HOSTS=$(IFS=, && echo "${nodes[*]}")"
-        "${name}_PORT=$((20000 + 10#$job_number % 250 * 40 + ${#known[@]} * 4 / 3))")    # its own
+        "${name}_PORT=$((20000 + 10#$job_number % 250 * 40 + ${#known[@]} * 4 / 3))")    # unique
     export "${known[@]}"
     printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
 }
-start_role() {    # start_role ROLE [alone] [notice]: it may end before the last; it hears of STOP
+start_role() {    # start_role ROLE [alone] [notice]: alone may end first; notice gets STOP
     say "$1 starts; its logs are in $run_dir/roles/$1"
     (
         above=$attempt_dir first_job=${run_dir##*/}/roles/$1
-        unset -f settle_chain start_again    # the job's
+        unset -f settle_chain start_again    # only the job decides these
         make_run_folder
         exec >>"$attempt_dir/job.out" 2>&1 </dev/null
         trap '[[ -e $attempt_dir/failed ]] || stop=SIGTERM' TERM INT
@@ -43,14 +43,14 @@ wait_for_role() {    # wait_for_role ROLE SECONDS TEST...
 }
 is_ready() {    # is_ready ROLE TEST WHAT [PATH]
     case $2 in
-        file) [[ $3 -nt $this_script ]] ;;    # and no older job has left it
+        file) [[ $3 -nt $this_script ]] ;;    # not one left by an older job
         log) grep -qrsE --include='rank-*' -e "$3" "$run_dir/roles/$1/logs" ;;
         tcp) timeout 5 bash -c ": <>/dev/tcp/${3%:*}/${3##*:}" ;;
         http) [[ $(printf 'GET %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$4" "$3" | timeout 5 bash -c \
             "exec 3<>/dev/tcp/${3%:*}/${3##*:} && cat >&3 && head -n 1 <&3") == HTTP/?.?' 2'* ]] ;;
     esac
 } 2>/dev/null
-watch_roles() {    # for a second: whether the last one has ended, or another that may not yet
+watch_roles() {    # each second: ends the job if the last role, or one that may not, has ended
     local name code failed=''
     [[ -z $stop ]] || end_roles
     for name in "${!pid_of[@]}"; do
@@ -63,28 +63,28 @@ watch_roles() {    # for a second: whether the last one has ended, or another th
     [[ -z $failed ]] || end_roles "$failed" " ended before $last did"
     sleep 1 || :
 }
-find_role() {    # find_role PATTERN [ELSE]: whose record of a failure has it, the oldest one
+find_role() {    # find_role PATTERN [ELSE]: the role with the oldest matching failure record
     grep -le "$1" "$attempt_dir"/start-of-*/failed | xargs -r -d '\n' ls -tr |
         sed -n '1s|.*/start-of-\(.*\)/failed$|\1|p' | grep . || echo "${2-}"
 } 2>/dev/null
-end_roles() {    # end_roles [ROLE WHY]: all are asked to end, and made to 8 s later
-    role=${1:+$(find_role ^ "$1")} status=1    # another may have failed before
-    [[ -n $stop ]] || end_job    # else the signal has called it
+end_roles() {    # end_roles [ROLE WHY]: asks all roles to end, and 8 s later makes them
+    role=${1:+$(find_role ^ "$1")} status=1    # another may have failed first
+    [[ -n $stop ]] || end_job    # a signal has already called it
     for call in TERM USR2; do
         kill -s "$call" "${pid_of[@]}" || :
         for _ in {1..8}; do if kill -0 "${pid_of[@]}"; then sleep 1 || :; fi; done
     done 2>/dev/null
     [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
-    [[ -z $stop ]] || role=$(find_role ^lost)    # Slurm ends a job that has lost a node
+    [[ -z $stop ]] || role=$(find_role ^lost)    # Slurm ends the job when a node is lost
     [[ -n $role ]] || exit 0
     own=$attempt_dir/start-of-$role stop='' why=''
-    [[ $role${2-} == "${1-} was"* ]] || read -r _ status <"$own/outcome" || :    # not of this call
+    [[ $role${2-} == "${1-} was"* ]] || read -r _ status <"$own/outcome" || :    # its own failure
     [[ $role${2-} == "${1-} was"* ]] || why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
     why=${why:-"${2-}$(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
         sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|: rank \2 on \1, see &|p')"}
     if cp -p "$own/failed" "$attempt_dir" 2>/dev/null; then
         lost=$(sed -n 's/^lost //p' "$own/failed")
     fi
-    find_first_error() { reason=": role $role$why" file=${why##* see }; }    # it is known
+    find_first_error() { reason=": role $role$why" file=${why##* see }; }    # already known
     exit "${status/#0/1}"
 }

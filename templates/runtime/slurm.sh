@@ -1,10 +1,10 @@
-find_job() {    # sets job_id and job_number; a heterogeneous job that submits this one leaves more
+find_job() {    # sets job_id and job_number; drops variables of an outer heterogeneous job
     job_id=${SLURM_JOB_ID:?not a Slurm job; submit this file with sbatch} job_number=$SLURM_JOB_ID
     [[ ${SLURM_JOB_ID_HET_GROUP_0-} == "$job_id" ]] ||
         unset SLURM_HET_SIZE SLURM_PACK_SIZE "${!SLURM_JOB_NODELIST_@}"
     if has find_task; then find_task; fi
 }
-is_preempted() {    # sets reason; Slurm is not asked of a program that has come to its end
+is_preempted() {    # sets reason; does not ask Slurm about a program that ended by itself
     [[ $stop$status != 0 || -e $run_dir/STOPPED ]] &&
         scontrol show job "$SLURM_JOB_ID" 2>/dev/null | grep -q '\<PreemptTime=[0-9]' &&
         reason=": PREEMPTED: Slurm gives its nodes to another job"

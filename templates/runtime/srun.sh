@@ -1,4 +1,4 @@
-run_job() {    # sets status; where a node fails, Slurm ends the job: that is not a cancellation
+run_job() {    # sets status; when a node fails, Slurm ends the job: not a cancellation
     tell_nodes
     run_child start_launcher
     if [[ -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
@@ -9,7 +9,7 @@ run_job() {    # sets status; where a node fails, Slurm ends the job: that is no
     if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed" && status=1 stop=''; fi
     if ((status)) && [[ -z $stop$lost ]]; then find_unstarted; fi
 }
-find_unstarted() {    # whether Slurm's first word is of a node that ended before its first record
+find_unstarted() {    # whether Slurm's first message names a node that never recorded its start
     local first index log=$attempt_dir/launcher.log
     first=$(sed -nE '/^srun: error: /{s/^srun: error: (\S+): tasks? .*: Exited .*/\1/p;q}' "$log")
     index=$(grep -nxF -m 1 "${first:-/}" "$attempt_dir/nodes") || return 0
@@ -18,13 +18,13 @@ find_unstarted() {    # whether Slurm's first word is of a node that ended befor
     reason=": $first: not started: ${reason//"$PWD/"/}" status=1
     printf 'lost %s\n%s\n' "$first" "${reason#: }" >"$attempt_dir/failed"
 }
-start_launcher() {    # what a job around the submission has left would be read as srun's options
+start_launcher() {    # srun would take these variables of an outer job as options
     unset "${!SLURM_CPU_BIND@}" "${!SLURM_MEM_@}" "${!SLURM_GPU@}" "${!SLURM_NTASKS_PER_@}" \
         "${!SLURM_TRES_@}" SLURM_CPUS_PER_GPU
     SLURM_EXPORT_ENV=ALL launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
 }
-end_job() {    # srun would kill all processes at once; Slurm lets them stop in order
-    # A kill may follow soon.
+end_job() {    # srun would kill all processes at once; scancel lets them stop in order
+    # Slurm may kill this script before conclude runs.
     if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
     timeout 4 scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :
 }

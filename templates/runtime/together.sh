@@ -1,15 +1,15 @@
-# A job of the array starts TOGETHER tasks side by side, each in a copy of this script, with its own
-# GPUs and run folder. One that fails stops no other.
+# Each job of the array runs TOGETHER tasks side by side, each in a copy of this script with its own
+# GPUs and run folder. A failed task stops no other.
 find_task() {    # sets job_id and job_number
     job_id=${SLURM_ARRAY_JOB_ID:-${job_id%_*}}
     if [[ ${JOBGEN_SHARED-} != "$$" ]]; then run_together; fi
     unset JOBGEN_SHARED
-    local index=$JOBGEN_TASK    # until the task is chosen; then it is its number
+    local index=$JOBGEN_TASK    # choose_task replaces it by the task's number
     choose_task "$index"
     say "task $index${arguments[*]:+: ${arguments[*]}}"
     job_id+=_$index job_number=$((job_number + 7919 * index))
 }
-run_together() {    # and exit: well if all tasks have ended well
+run_together() {    # exits with 0 only if all tasks do
     local first index folder code worst=0 devices=() own=() started=()
     first=$((${PBS_ARRAY_INDEX:-${SLURM_ARRAY_TASK_ID:-0}} * TOGETHER))
     node=$(uname -n)
@@ -32,11 +32,11 @@ run_together() {    # and exit: well if all tasks have ended well
         while :; do
             code=0
             wait "${started[index]}" || code=$?
-            kill -0 "${started[index]}" 2>/dev/null || break    # a signal ends the wait alone
+            kill -0 "${started[index]}" 2>/dev/null || break    # a signal interrupts wait only
         done
         if ((code)); then worst=$code; fi
         say "task $index ended with exit code $code, see runs/$JOB_NAME/${job_id}_$index"
     done
     exit "$worst"
 }
-start_copy() { JOBGEN_SHARED=$BASHPID exec bash "$1"; }    # by its own number, which no other has
+start_copy() { JOBGEN_SHARED=$BASHPID exec bash "$1"; }    # tells a copy by its own PID

@@ -1,13 +1,13 @@
-begin_walltime() {    # the script ends itself at the walltime: no scheduler does
+begin_walltime() {    # no scheduler ends the job, so the script does
     trap '((SECONDS < WALLTIME)) || { stop="the walltime of $WALLTIME s" && end_job; }' USR1
     remind "$((WALLTIME - SECONDS))" &>/dev/null &
 }
-remind() {    # remind SECONDS: send this script USR1 by then, if it still runs
+remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     local end=$((SECONDS + $1))
     while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do sleep 1; done
     kill -USR1 "$$" 2>/dev/null
 }
-settle_walltime() {    # may set word and status, and says why
+settle_walltime() {    # sets word and status if the walltime decides them
     if [[ -n $stop && $stop != SIG* ]]; then
         word=failed status=143
         say "ENDED by $stop"

@@ -1,5 +1,5 @@
 find_rank() { node_rank=$1 rank=${2-$1} local_rank=${3-}; }
-run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 always
+run_job() {    # sets status from the nodes' own records, since pbsdsh always returns 0
     local patience=45 index
     lost='' launchers=()
     tell_nodes
@@ -17,12 +17,12 @@ run_job() {    # sets status by the nodes' own records, as pbsdsh returns 0 alwa
     status=$((${#lost} > 0))
     if [[ -z $lost && -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
 }
-is_over() {    # whether all nodes that are not lost have recorded their end
+is_over() {    # whether every node is lost or has recorded its end
     local index
     for index in "${!NODES[@]}"; do
         [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${NODES[index]} "* ]] || return 1
     done
 }
-end_job() {    # run_job ends the nodes; the scheduler may leave no time for more than this
+end_job() {    # run_job ends the nodes; there may be time for no more than this
     if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
 }

@@ -1,4 +1,4 @@
-find_worlds() {    # beside the program: the first ranks of worlds that it starts by itself
+find_worlds() {    # beside the program: looks for rank 0 of each world that it starts itself
     local tick=0 found most=0
     set +e
     while sleep 1 && [[ -d $tmp_dir ]]; do
