@@ -72,10 +72,10 @@ class Prelude:
         self.setup.append(text or statement.text)
         self.moved |= any(x.name in ("cd", "pushd", "popd") for x in statement.commands)
         if neutral := FORMS["neutral"].fullmatch(statement.text):
-            self.fails |= not neutral[2]
+            self.fails |= not neutral[1]
             return
         if statement.kind not in ("assigns", "export"):
-            self.fails = True
+            self.fails |= not FORMS["activates"].fullmatch(statement.text)
             self.touched |= not all(map(_is_inert, statement.commands))
         self.phase = max(self.phase, phase)
 
