@@ -24,6 +24,10 @@ os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"jobgen-stat
 # What is imported and collected lives to the end: to look for garbage among it takes seconds.
 gc.disable()
 
+# Python keeps 512 patterns and forgets the oldest; jobgen has 2,000, which one process hardly looks
+# for twice, but tests again and again.
+re._MAXCACHE = 10_000  # type: ignore[attr-defined]
+
 # A shell that starts the tests in the background has them ignore Ctrl-C, and all that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
