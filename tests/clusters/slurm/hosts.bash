@@ -212,7 +212,7 @@ remove_hosts() {
 }
 
 # start_host HOST COMMAND...: run COMMAND as PID 1 of a new host and
-# wait until it has made hosts/HOST/ready. It must
+# wait until it has made hosts/HOST/ready, or has ended. It must
 # begin with begin_host. Its output goes to log/HOST.init.log. Nothing is
 # inherited: not the lock (descriptor 9), not the terminal.
 start_host() {
@@ -228,6 +228,7 @@ start_host() {
         </dev/null >>"$RUN/log/$host.init.log" 2>&1 9>&- &
     for ((i = 0; i < PATIENCE * 20; i++)); do
         [[ -e $dir/ready ]] && host_pid "$host" >/dev/null && return
+        kill -0 $! 2>/dev/null || break
         sleep 0.05
     done
     warn "$host did not start; the end of $RUN/log/$host.init.log:"
