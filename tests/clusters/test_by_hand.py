@@ -12,12 +12,6 @@ from jobs import Job, jobgen, spec
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(params=["slurm", "pbs"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    found: Cluster = request.getfixturevalue(request.param)
-    return found
-
-
 TWO = {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}
 # The program's own line, and not what the header says of it.
 PROGRAM = ("allreduce.py\n", "allreduce.py --raise-on 2\n")

@@ -17,12 +17,6 @@ skip_without("torch")
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(params=["slurm", "pbs"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    found: Cluster = request.getfixturevalue(request.param)
-    return found
-
-
 DIRECT: dict[str, object] = {"launch": {"mode": "direct", "processes_per_node": 2}}
 #: for torchrun, of which each node takes a second of processor time, where a third adds nothing
 TWO: dict[str, object] = {"resources": {"nodes": 2, "cpus_per_node": 2, "walltime": "5m"}}

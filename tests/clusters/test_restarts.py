@@ -12,12 +12,6 @@ pytestmark = pytest.mark.cluster
 PATIENT = {"then": "restart"}
 
 
-@pytest.fixture(params=["slurm", "pbs"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    found: Cluster = request.getfixturevalue(request.param)
-    return found
-
-
 def start(cluster: Cluster, cwd: Path, kind: str, *, nodes: int = 2, **changes: Any) -> Job:
     """Submit a job of two nodes and a spare one, of which `kind` says who is bad."""
     (cwd / "bad").write_text(kind)

@@ -362,3 +362,10 @@ def pbs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pbs]:
     """
     shared = [tmp_path_factory.getbasetemp(), ROOT, Path(sys.prefix)]
     yield from running(Pbs, options=[word for path in shared for word in ("--share", str(path))])
+
+
+@pytest.fixture(params=["slurm", "pbs"])
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Each of the two in turn, or those that a test names."""
+    found: Cluster = request.getfixturevalue(request.param)
+    return found

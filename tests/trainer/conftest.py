@@ -7,10 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from forked import start_python
+
+if TYPE_CHECKING:
+    from jobgen.trainer.distributed.world import World
 
 ROOT = Path(__file__).parents[2]
 # A task of one's own: linear regression, over in a second.
@@ -96,6 +99,18 @@ class Run:
                 os.kill(int(pid), 9)
             self.process.kill()
             self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator["World"]:
+    """A world of this process alone."""
+    from jobgen.trainer.distributed.world import join, leave
+    from jobgen.trainer.flags import parse_flags
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("RANK", raising=False)
+        yield join(parse_flags(["--device", "cpu"]))
+        leave()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,6 @@ import pytest
 from late import import_late
 
 from jobgen.trainer.config import TrainerError
-from jobgen.trainer.flags import parse_flags
 
 if TYPE_CHECKING:
     import torch
@@ -24,20 +23,11 @@ if TYPE_CHECKING:
         read_state,
         read_whole,
     )
-    from jobgen.trainer.distributed.world import World, join, leave
+    from jobgen.trainer.distributed.world import World
 
 __all__ = ["import_late"]
 
 TENSORS = "rank-00000.pt"
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    """A world of this process alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("RANK", raising=False)
-        yield join(parse_flags(["--device", "cpu"]))
-        leave()
 
 
 @pytest.fixture

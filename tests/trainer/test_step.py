@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from jobgen.trainer import tasks  # noqa: E402
 from jobgen.trainer.distributed.device import choose_arithmetic  # noqa: E402
-from jobgen.trainer.distributed.world import World, join, leave  # noqa: E402
+from jobgen.trainer.distributed.world import World  # noqa: E402
 from jobgen.trainer.flags import parse_flags  # noqa: E402
 from jobgen.trainer.optimizer import LossScale, compute_learning_rate  # noqa: E402
 from jobgen.trainer.step import Stepper  # noqa: E402
@@ -23,15 +23,6 @@ from jobgen.trainer.step import Stepper  # noqa: E402
 pytestmark = pytest.mark.torch
 
 TINY = ("--device", "cpu", "--context", "16", "--batch-tokens", "128", "--micro-batch", "4")
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    """A world of this process alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("RANK", raising=False)
-        yield join(parse_flags(["--device", "cpu"]))
-        leave()
 
 
 @pytest.fixture(scope="module")
