@@ -93,13 +93,17 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a cluster, or starts the trainer, by the fixtures it asks for."""
+    """Mark what needs a cluster, or starts the trainer, by the fixtures it asks for.
+
+    What takes seconds comes first, so that no worker is left alone with it at the end.
+    """
     for item in items:
         for fixture in TIERS.keys() & set(getattr(item, "fixturenames", ())):
             item.add_marker(TIERS[fixture])
         for tier in WORDS:
             if item.get_closest_marker(tier) and not mentions(item.path, tier):
                 raise pytest.UsageError(f"{item.path}: `-m {tier}` needs one of {WORDS[tier]}")
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("cluster", "torch", "slow"))))
 
 
 def pytest_collection_finish() -> None:
