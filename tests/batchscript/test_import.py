@@ -270,6 +270,9 @@ def test_a_variable_from_outside_is_named() -> None:
         ("read arg < a\npython t.py $arg", []),
         ("source settings.sh\npython t.py $arg", []),
         ("echo $arg", []),
+        ("f() {\nlocal -n to=$1\nto=a\n}\nf arg\npython t.py $arg", []),
+        ("f() {\nlocal -a arg\npython t.py ${arg[@]}\n}\nf", []),
+        ("f() {\npython t.py $1\n}\nf arg\npython t.py $arg", ["$arg"]),
     ],
 )
 def test_a_variable_from_outside_is_named_beside_a_kept_body(body: str, names: list[str]) -> None:
@@ -1155,6 +1158,24 @@ def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
         assert [left.kind for left in imported.left] == ["lost"]
     loop = 'for sw in "a 1" "b 2"; do\nset -- $sw\npython t.py "$1" "$2"\ndone'
     assert not import_body(loop, ONE_GPU).left
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("N=1\nwhile [[ $# -gt 0 ]]; do case $1 in -n) N=$2; shift 2;; esac; done", "check"),
+        ("N=\nfor a in \"$@\"; do\ncase $a in n=*) N=${a#n=};; *) usage;; esac\ndone", "check"),
+        ("N=1\nwhile getopts n: o; do\ncase $o in n) N=$OPTARG;; esac\ndone", "check"),
+        ("while getopts n: o; do\ncase $o in n) N=$OPTARG;; esac\ndone", "lost"),
+        ("N=\nwhile getopts n: o; do\ncase $o in n) N=$OPTARG;; esac\ndone\n"
+         "if [ -z \"$N\" ]; then\necho N\nexit 1\nfi", "lost"),
+        ("N=1\nfor a in \"$@\"; do\ncase $a in n=*) python t.py $a;; esac\ndone", "lost"),
+    ],
+)  # fmt: skip
+def test_a_loop_over_options_that_all_have_a_default_loses_nothing(body: str, kind: str) -> None:
+    left = import_body(f"{body}\npython t.py $N", ONE_GPU).left
+    assert {one.kind for one in left} == {kind}
+    assert not any(one.reason == WHY.FROM_OUTSIDE for one in left)
 
 
 @pytest.mark.parametrize("line", ["while getopts e: opt; do echo $opt; done", "shift", "cd $#"])

@@ -129,6 +129,8 @@ def list_lines_outside(script: Script) -> set[int]:
 def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[int, str]]:
     """Yield the lines and words that ask for arguments, once each, but for what is `left` out."""
     outside, named = list_lines_outside(script), set[str]()
+    for asked, lines in _list_option_loops(script):
+        outside |= lines if left == "no-argument" else lines - {asked.line}
     sets = [x.line for x in script.commands if x.name == "set" and x.openers <= {"for"}]
     given = (line for line in sets if FORMS["gives"].match(script.lines[line - 1]))
     outside.update(range(min(given, default=len(script.lines)) + 1, len(script.lines) + 1))
@@ -146,6 +148,19 @@ def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[
             named |= asked
 
 
+def _list_option_loops(script: Script) -> Iterator[tuple[Command, set[int]]]:
+    """Yield the lines of each loop over options that all have a default, and what asks for them."""
+    demanded = FORMS["demanded"].findall(script.text)
+    for case in [x for x in script.commands if x.name == "case" and x.blocks[1:]]:
+        inside = [x for x in script.commands if case.blocks[-2] in x.blocks]
+        asks = [x for x in (inside[0], case) if find_arguments(x.active) or x.name == "getopts"]
+        others = {name for x in script.commands if x not in inside for name, _, _ in x.variables()}
+        sets = {name for x in inside for name, _, _ in x.variables()}
+        simple = all(FORMS["of-options"].fullmatch(x.name) for x in inside)
+        if asks and simple and sets <= others.difference(demanded):
+            yield asks[0], {*range(inside[0].line, inside[-1].last_line + 1)}
+
+
 def is_common(name: str) -> bool:
     """Whether a scheduler, a site or a shell may set a variable by itself."""
     kinds = ("everywhere", "of-node", "site-folder", "exported")
@@ -156,6 +171,9 @@ def list_set(script: Script) -> set[str]:
     """Return the variables that a script, or what it runs, sets by any command."""
     commands = [launch.command for launch in script.launches]
     own = set(script.given).union(*map(Command.list_changed, commands))
+    by_name = {x.function for x in commands if FORMS["by-name"].match(" ".join(x.texts))}
+    told = {"local", "declare", "typeset"} | by_name  # that a name is theirs, or to be set
+    own.update(text for x in commands if x.name in told for text in x.texts)
     return own | {name for command in commands for name, _, _ in command.variables()}
 
 
