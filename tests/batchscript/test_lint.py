@@ -225,8 +225,15 @@ def test_an_output_folder_that_is_there_is_no_fault(
     assert rules_of("true", "#SBATCH -o {folder}/logs/%j.out") == ["placeholder"]
     (found,) = check(make_script("true", "#SBATCH --nodes=1 --output=out/%j.log"))
     assert found.column == 28  # and not in --output
+    name = "#SBATCH -J run/a -o logs/%x.out"
+    (found,) = check(make_script("true", name))
+    assert "'logs/run'" in found.message
+    assert (found.column, found.fix) == (9, WHY.OF_NAME)
     (tmp_path / "logs").mkdir()
     assert rules_of("true", "#SBATCH -o logs/%j.out") == []
+    assert rules_of("true", name) == ["output-folder"]
+    (tmp_path / "logs/run").mkdir()
+    assert rules_of("true", name) == []
     monkeypatch.chdir(tmp_path / "logs")  # where the script may lie in its project
     assert rules_of("true", "#SBATCH -o logs/%j.out") == []
 

@@ -11,7 +11,7 @@ from jobgen.batchscript.bash import Word
 from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_template, list_strays
 from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.errors import SpecError
@@ -111,18 +111,26 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
         absent = folder[0] == "/" and not os.path.isdir(known)  # of another machine
         unknown = absent or FORMS["place"].search(folder) or FORMS["elsewhere"].search(folder)
         if not (unknown or (bare and _is_there(script, folder)) or _makes(script, bare)):
-            column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
+            column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1 or item.column
+            fix = WHY.OF_NAME if _put_name(script, item) != item.value else ""
             does = script.can.without_output  # as measured for each scheduler
             lacks = f"there is no folder {folder!r} here" if bare else "only root writes to '/'"
-            yield Fault(item.line, column, f"{lacks}, so the job {does}")
+            yield Fault(item.line, column, f"{lacks}, so the job {does}", fix)
 
 
 def _list_folders(script: Script) -> dict[str, tuple[DirectiveOption, str]]:
     """Return the folders of the output by plain names, each with its directive and text."""
     of_line = SCHEDULERS[script.target].output_folders
-    lines = [(x, f"{script.can.sign} {x.option} {x.value}\n") for x in script.read_directives]
+    items, sign = script.read_directives, script.can.sign
+    lines = [(x, f"{sign} {x.option} {_put_name(script, x)}\n") for x in items]
     asked = [(x, name) for x, line in lines for name in of_line(line)]
     return {name.rstrip("/").removeprefix("./"): (item, name) for item, name in asked[::-1]}
+
+
+def _put_name(script: Script, item: DirectiveOption) -> str:
+    """Return what an option says, with the job's name in it where a / there makes folders."""
+    name = script.value("--job-name") or ""
+    return item.value.replace("%x", name) if "/" in name else item.value
 
 
 def _is_there(script: Script, folder: str) -> bool:
