@@ -193,6 +193,12 @@ def _asks_in_totals(script: Script, profile: SiteProfile) -> bool:
     return profile.pbs.resources == "totals" and any((listed, named))
 
 
+def make_name(text: str, unsaid: str = "") -> str:
+    """Return a name that a spec can have: what else stands in a text, and dashes there, are one."""
+    name = re.sub(r"(?<!-)-*(?:(?:%\w|[^A-Za-z0-9._-])-*)+", "-", text)
+    return name.strip("-._")[:100] or unsaid
+
+
 class _Resources:
     """What the directives of a script ask for, put into a draft one after the other."""
 
@@ -259,8 +265,7 @@ class _Resources:
 
     def _take_other(self, option: str, value: str, item: DirectiveOption) -> bool:
         if self.keys.get(option) == "name":
-            name = re.sub(r"(%\w|[^A-Za-z0-9._-])+", "-", value).strip("-._")[:100]
-            self.draft.put("name", name)
+            self.draft.put("name", make_name(value))
             self.draft.check(item.line, item.text, "not a name that a spec can have")
         elif option == self.script.can.shell_option and find_shell(self.script) != "bash":
             keep_verbatim(self.script, item._replace(value="/bin/bash"), self.draft)  # jobgen's

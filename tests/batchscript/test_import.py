@@ -1113,6 +1113,14 @@ def test_a_name_of_other_characters_gives_way_to_the_files() -> None:
         imported = import_body("python t.py", ONE_GPU, f"#SBATCH --job-name={name}")
         assert yaml.safe_load(imported.yaml)["name"] == own
         assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
+def test_blanks_and_dashes_of_a_name_are_one_dash() -> None:
+    names = {"a - b": "a-b", "x--y, z": "x--y-z", "a/ -%j": "a", "1 -- 2": "1-2"}
+    for said, name in names.items():
+        assert spec_of("python t.py", f'#SBATCH --job-name="{said}"')["name"] == name
+    assert make_script("a").path == "job.sbatch"
+    assert "name: train-2" in import_script(Script("train - 2.sh", "#SBATCH -N 1\na")).yaml
+
+
     assert not import_body("python t.py", ONE_GPU, "#SBATCH --job-name=a_b.c-1").left
 
 

@@ -45,7 +45,9 @@ def import_script(script: Script, folder: str = "") -> Imported:
         draft.put("scheduler", script.target)
     reads = FORMS["reads-name"].search(script.text)  # and so the ending of the file, too
     file = script.path if reads else os.path.splitext(script.path)[0]
-    draft.put("name", draft.values.get("name") or _make_name(file))
+    draft.put(
+        "name", draft.values.get("name") or directives.make_name(os.path.basename(file), "job")
+    )
     body, comments = "", []
     try:
         draft = write_clean(script, draft)
@@ -89,14 +91,10 @@ def _note_body(script: Script, draft: Draft) -> None:
             draft.check(fault.line, script.lines[fault.line - 1], fault.message)
 
 
-def _make_name(path: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(path)).lstrip("-._")[:100] or "job"
-
-
 def _write_body(script: Script, draft: Draft, folder: str) -> str:
     """Put what runs a script's body into `draft`, and return the body."""
-    name = f"{_make_name(os.path.splitext(script.path)[0])}.body.sh"
-    draft.put("run.body", os.path.join(folder, name))
+    name = directives.make_name(os.path.splitext(os.path.basename(script.path))[0], "job")
+    draft.put("run.body", os.path.join(folder, f"{name}.body.sh"))
     if start := straight.find_start(script):
         draft.setup(start)
     # What a spec cannot ask of each node, the directive itself asks, and so for no number of nodes.
