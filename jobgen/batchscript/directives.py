@@ -164,7 +164,7 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     value = shlex.quote(value) if re.search(r"\s", value) else value
     setup = draft.values.get("environment.setup", "")
     asked = f"{item.option} {value} {script.value('-k')}\n{setup}\n{script.text}"
-    for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "COMPLETED"):
+    for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "COMPLETED", "OF_NODES"):
         if FORMS[kind].match(asked):
             draft.check(item.line, item.text, vars(WHY)[kind])
     text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()

@@ -283,7 +283,12 @@ def test_a_variable_from_outside_is_named_beside_a_kept_body(body: str, names: l
 
 @pytest.mark.parametrize(
     ("directive", "kind"),
-    [("-l gpus=2", "check"), ("-l ngpus=2", ""), ("-o <path to a folder; see below>", "lost")],
+    [
+        ("-l gpus=2", "check"),
+        ("-l nodes=a:ppn=2:gpus=1", "check"),
+        ("-l ngpus=2", ""),
+        ("-o <path to a folder; see below>", "lost"),
+    ],
 )
 def test_what_openpbs_lacks_and_places_to_fill_in_are_named(directive: str, kind: str) -> None:
     left = import_pbs(f"#PBS {directive}\npython t.py").left
