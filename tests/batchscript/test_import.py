@@ -1999,10 +1999,11 @@ def test_what_order_allows_goes_into_keys(body: str, environment: dict[str, Any]
 
 def test_variables_that_the_submission_may_set_are_named_and_have_their_defaults() -> None:
     asked = 'LR="${LR:-3e-4}"\nexport N=${N-8}\n: ${S:?none}\nNCCL_DEBUG=${NCCL_DEBUG:-INFO}\n'
+    asked += "CONDA_DIR=${CONDA_DIR:-/a}\nCONDA_PREFIX=${CONDA_PREFIX:-/a}\n"
     for more in ("", "trap x EXIT\n"):
         imported = import_body(f"{asked}{more}python t.py --lr $LR", ONE_GPU)
         (left,) = [x for x in imported.left if x.reason == WHY.SUBMITTED]
-        assert (left.line, left.text) == (4, "$LR $N $S")
+        assert (left.line, left.text) == (4, "$LR $N $S $CONDA_DIR")
         assert bool(imported.body) == bool(more)
     spec = yaml.safe_load(import_body(f"{asked}python t.py --lr $LR", ONE_GPU).yaml)
     assert str(spec["run"]).count("3e-4") == 1
