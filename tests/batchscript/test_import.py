@@ -2031,6 +2031,10 @@ def test_directives_of_another_scheduler_are_named(body: str) -> None:
 
 def test_a_reason_is_that_of_the_line() -> None:
     assert kept("conda run python t.py", ONE_GPU) == WHY.OF_CONDA
+    for says in ('echo "Usage: $0 a" >&2', "printf '%s' ${BASH_SOURCE[0]} 1>&2"):
+        body = f"if [ $# -lt 1 ]; then\n{says}\nexit 1\nfi\nshift\npython t.py"
+        assert "for line 8: shift" in import_body(body, ONE_GPU).yaml
+    assert kept("echo $0 > a\npython t.py", ONE_GPU) == WHY.BASH
     run = 'if [ -z "$1" ]; then\nsbatch -N 1 "${BASH_SOURCE[0]}" a\nelse\npython t.py $1\nfi'
     assert "submits itself" in refusal_of(Script("job.sh", f"#!/bin/bash\n{run}\n"))
     others = 'cd $(dirname "$0")\nsbatch a.sh'

@@ -78,13 +78,13 @@ def _is_joined(before: Command, command: Command) -> bool:
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", command.active)
-    asked = own and (command.name not in purposes.PRINTS or command.redirects)
+    quiet = command.name in purposes.PRINTS and all(map(purposes.is_quiet, command.redirects))
     sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     left = FORMS["left"].fullmatch(" ".join(command.texts))
     splits = "IFS" in sets and command.name in ("", *DECLARES)
     moves = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}.intersection(sets)
-    refuse(command.place.line, WHY.BASH, left, splits, moves, asked, passed)
+    refuse(command.place.line, WHY.BASH, left, splits, moves, own and not quiet, passed)
 
 
 def find_arguments(text: str) -> set[str]:
