@@ -1113,11 +1113,6 @@ def test_a_script_without_a_name_has_its_files(file: str, body: str, name: str) 
     assert not imported.left
 
 
-def test_a_name_of_other_characters_gives_way_to_the_files() -> None:
-    for name, own in (("a(b)", "a-b"), ("(ツ)", "job"), ("a-%j", "a")):
-        imported = import_body("python t.py", ONE_GPU, f"#SBATCH --job-name={name}")
-        assert yaml.safe_load(imported.yaml)["name"] == own
-        assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
 def test_blanks_and_dashes_of_a_name_are_one_dash() -> None:
     names = {"a - b": "a-b", "x--y, z": "x--y-z", "a/ -%j": "a", "1 -- 2": "1-2"}
     for said, name in names.items():
@@ -1126,6 +1121,11 @@ def test_blanks_and_dashes_of_a_name_are_one_dash() -> None:
     assert "name: train-2" in import_script(Script("train - 2.sh", "#SBATCH -N 1\na")).yaml
 
 
+def test_a_name_of_other_characters_gives_way_to_the_files() -> None:
+    for name, own in (("a(b)", "a-b"), ("(ツ)", "job"), ("a-%j", "a")):
+        imported = import_body("python t.py", ONE_GPU, f"#SBATCH --job-name={name}")
+        assert yaml.safe_load(imported.yaml)["name"] == own
+        assert [(left.kind, left.line) for left in imported.left] == [("check", 3)]
     assert not import_body("python t.py", ONE_GPU, "#SBATCH --job-name=a_b.c-1").left
 
 
@@ -1577,8 +1577,8 @@ def test_gpus_of_its_own_has_each_task_by_the_script_s_own_launch() -> None:
 
 def test_threads_are_named_where_a_script_may_call_torchrun() -> None:
     for asked, named in (("#SBATCH --nodes=1 --exclusive", 1), (ONE_GPU, 0)):
-        assert import_body("srun bash a.sh", asked).yaml.count(WHY.ONE_THREAD) == named
-    assert WHY.ONE_THREAD not in import_body("srun ./a", "#SBATCH --exclusive").yaml
+        assert import_body("srun bash a.sh", asked).yaml.count(WHY.ITS_THREADS) == named
+    assert WHY.ITS_THREADS not in import_body("srun ./a", "#SBATCH --exclusive").yaml
 
 
 def test_a_body_is_named_as_seen_from_the_folder_of_submission(tmp_path: Path) -> None:

@@ -148,7 +148,8 @@ class _CleanSpec:
         script = self.script
         known = FORMS["threads"].search(f"{script.target} {script.request.cpus}\n{script.text}")
         if self.read.shares and not known:
-            reason = WHY.CPU_THREADS if script.can.chunks else WHY.ONE_THREAD
+            reason = WHY.ONE_THREAD if self.read.torchrun else WHY.ITS_THREADS
+            reason = WHY.CPU_THREADS if script.can.chunks else reason
             self.draft.check(self.launch.line, self.read.shares, reason)
 
     def _note_tasks(self) -> None:
