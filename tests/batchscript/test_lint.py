@@ -508,6 +508,13 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("placeholder", 'python t.py --data "/path/to/data"', "--nodes=1"),
         ("placeholder", "module load {MODULE_NAME}", "--nodes=1"),
         ("placeholder", "true", "--output=/absolute/path/to/a.log"),
+        ("placeholder", "true", "--mail-user=<EMAIL@EMAIL.NO>"),
+        ("placeholder", "true", "--mail-user=netid@nyu.edu"),
+        ("placeholder", "srun -K wandb agent a/b/XXXX", "--nodes=1"),
+        ("placeholder", "export WANDB_API_KEY='xxxxxxxx'", "--nodes=1"),
+        ("placeholder", "wandb agent 'a/b/YOUR_SWEEP_ID'", "--nodes=1"),
+        ("hidden-exit", "python t.py\nsudo /opt/a/stop_mount.sh", "--nodes=1"),
+        ("hidden-exit", "./train.sh\npython notify.py $SLURM_JOB_ID", "--nodes=1"),
         ("no-hook", "export A=1\nmodules=a\npyenv activate b\npython t.py", "--nodes=1"),
         ("no-command", "id=1\n$(sbatch a.sh)\npython t.py", "--nodes=1"),
         ("array-commas", "A=(\n  1e-3,\n  1e-4\n)\npython t.py ${A[0]}", "--nodes=1"),
@@ -683,6 +690,8 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
             "for n in a b; do ssh $n torchrun --nnodes=2 t.py & p+=($!); done\nwait ${p[@]}",
             "--nodes=2 --ntasks-per-node=1",
         ),
+        ("D=$(mktemp -d /tmp/XXXXXX)\nsed -e s/XXXX/1/ a >b\npython t.py", "--nodes=1"),
+        ('if [ $K = "YOUR_KEY" ]; then exit 1; fi\npython t.py', "--mail-user=<jo@uni.edu>"),
     ],
 )
 def test_launches_on_all_nodes_are_no_faults(body: str, directive: str) -> None:
@@ -786,6 +795,11 @@ def test_a_fix_fits_its_place() -> None:
 def test_pbsdsh_does_not_say_how_its_tasks_end(body: str, lost: bool) -> None:
     found = check(Script("a.pbs", f"#!/bin/bash\n#PBS -l select=2:ncpus=1\nset -e\n{body}\n"))
     assert ("pbsdsh-status" in [item.rule.id for item in found]) == lost
+
+
+def test_what_cleans_up_is_to_run_though_a_program_fails() -> None:
+    (found,) = check(make_script("python t.py\n./cleanup.sh", "#SBATCH --nodes=1"))
+    assert (found.rule.id, found.fix) == ("hidden-exit", WHY.saves)
 
 
 def test_a_fix_names_no_launcher_that_the_script_does_not_have() -> None:
