@@ -1723,6 +1723,27 @@ def test_memory_of_each_process_of_torque_is_that_of_the_node() -> None:
     assert yaml.safe_load(imported.yaml)["resources"]["memory_per_node"] == "8GB"
 
 
+@pytest.mark.parametrize(
+    ("program", "named"),
+    [
+        ("./test.sh time", True),
+        ("sh train.sh", True),
+        ("/opt/x/solver a.in", True),
+        ("python t.py", False),
+        ("singularity exec a.sif python3 -u t.py --lr 1", False),
+        ("module load openmpi\npython t.py", True),
+        ("Rscript compile.R", False),
+    ],
+)
+def test_slots_of_torque_are_named_where_a_program_may_start_others(
+    program: str, named: bool
+) -> None:
+    for ppn in (1, 20):
+        imported = import_pbs(f"#PBS -l nodes=1:ppn={ppn}\ncd /a\n{program}")
+        assert not imported.body
+        assert (WHY.ONE_SLOT in imported.yaml) == (named and ppn > 1)
+
+
 def test_nodes_that_are_unlike_are_counted_beside_a_body() -> None:
     imported = import_pbs("#PBS -l select=1:ncpus=4:host=a+1:ncpus=4:host=b\nmpiexec a")
     assert yaml.safe_load(imported.yaml)["resources"]["nodes"] == 2

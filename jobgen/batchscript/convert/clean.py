@@ -158,6 +158,10 @@ class _CleanSpec:
             asked = [(one.line, one.text) for one in items if asks(f"{one.option} {one.value}")]
             for at in filter(None, [*asked[-1:], straight.find_use(self.script, "PBS_NODEFILE")]):
                 self.draft.check(*at, WHY.ONE_TASK)
+            program = f"{' '.join(self.read.started.texts)}\n{self.script.text}"
+            for item in items:
+                if FORMS["slots"].match(f"{item.option} {item.value}\n{program}"):
+                    self.draft.check(item.line, item.text, WHY.ONE_SLOT)
 
     def _refuse_unset(self, written: Script) -> None:
         """Raise where the spec reads a variable of Slurm's that its own directives do not set."""
