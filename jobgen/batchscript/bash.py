@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import takewhile
-from operator import attrgetter
 
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -134,6 +133,11 @@ class Command(NamedTuple):
         return (*self.assignments, *self.words)
 
     @property
+    def parts(self) -> tuple[Word, ...]:
+        """Its assignments, its words and those of its redirects."""
+        return (*self.all_words, *(item.target for item in self.redirects))
+
+    @property
     def bodies(self) -> list[str]:
         """The texts of its here-documents."""
         return [doc.body for doc in self.heredocs]
@@ -141,8 +145,7 @@ class Command(NamedTuple):
     @property
     def active(self) -> str:
         """What bash expands in its assignments, words and redirects."""
-        words = (*self.all_words, *map(attrgetter("target"), self.redirects))
-        return " ".join(word.active for word in words)
+        return " ".join(word.active for word in self.parts)
 
     @property
     def openers(self) -> set[str]:

@@ -231,8 +231,7 @@ class Script:
         docs = [doc for command in self.commands for doc in command.heredocs]
         spans = [range(doc.line, doc.line + doc.body.count("\n")) for doc in docs]
         for command in self.commands:
-            words = (*command.all_words, *(item.target for item in command.redirects))
-            spans += [range(word.line + 1, word.line + 1 + word.raw.count("\n")) for word in words]
+            spans += [range(x.line + 1, x.line + 1 + x.raw.count("\n")) for x in command.parts]
         return frozenset(chain(*spans))
 
     @cached_property

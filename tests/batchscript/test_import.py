@@ -2050,6 +2050,19 @@ def test_directives_of_another_scheduler_are_named(body: str) -> None:
     assert not [left for left in import_pbs(late).left if left.reason == WHY.OF_OTHERS]
 
 
+def test_a_variable_that_is_exported_from_the_beginning_is_not_set_again() -> None:
+    sets = "B=$WORK/a\nO=$B/out\nexport O=$O\nmkdir -p $O  # for all\npython t.py"
+    environment = spec_of(sets, ONE_GPU)["environment"]
+    assert environment["variables"] == {"O": {"value": "$WORK/a/out", "expand": True}}
+    assert environment["setup"] == "mkdir -p $O\n"  # without B, and the remark
+    other = "O=a\nmkdir -p $O\nO=b\nexport O\nmkdir -p $O\npython t.py"
+    assert "O=a" in spec_of(other, ONE_GPU)["environment"]["setup"]
+    late = "source s.sh\nO=a\nmkdir $O\nexport O\npython t.py"
+    assert "O=a" in spec_of(late, ONE_GPU)["environment"]["setup"]
+    for line in ('mkdir "a # b"', "touch a#b", "touch ${A# b}", "cat >a <<< '1 # 2'"):
+        assert line in spec_of(f"{line} # c\npython t.py", ONE_GPU)["environment"]["setup"]
+
+
 def test_a_reason_is_that_of_the_line() -> None:
     assert kept("conda run python t.py", ONE_GPU) == WHY.OF_CONDA
     for says in ('echo "Usage: $0 a" >&2', "printf '%s' ${BASH_SOURCE[0]} 1>&2"):

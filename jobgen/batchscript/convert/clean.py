@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from jobgen.batchscript import purposes
@@ -117,19 +118,22 @@ class _CleanSpec:
         reader.variables.assigned |= defaults.keys()  # which a file may set
         return reader
 
-    def _read_prelude(self) -> Prelude:
-        needed = list_needed([f"${{{name}}}" for name in self.reader.named], self.before)
+    def _read_prelude(self, doubles: Sequence[Statement] = ()) -> Prelude:
+        before = [statement for statement in self.before if statement not in doubles]
+        needed = list_needed([f"${{{name}}}" for name in self.reader.named], before)
         while True:
             prelude = Prelude(self.draft, self.read, needed, self.start)
             prelude.several = sum(item.kind in ("venv", "conda") for item in self.before) > 1
             reader = self._make_reader()
             for statement in self.before:
-                prelude.take(statement, reader)
+                if statement in before:
+                    prelude.take(statement, reader)
                 follow_statement(statement, reader)
             late = (f"${name}" for name in prelude.late)
-            more = list_needed([*prelude.setup, *late], self.before)
+            more = list_needed([*prelude.setup, *late], before)
             if more <= needed:
-                return prelude
+                found = [] if doubles else prelude.list_doubles()
+                return self._read_prelude(found) if found else prelude
             needed |= more
 
     def _note_losses(self, outside: set[str]) -> None:

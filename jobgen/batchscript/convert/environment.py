@@ -43,6 +43,9 @@ class Prelude:
         # Its lines, first the one that goes elsewhere and may fail, and those of a hook.
         self.setup, self.hooked = [*goes], list[str]()
         self.exported, self.late = set[str](), set[str]()  # those that the setup exports, too
+        self.plain: list[
+            tuple[Statement, str, Any]
+        ] = []  # those it only assigns, with their values
         self.reader = Reader(PlainVariables({}, {}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process
@@ -153,9 +156,16 @@ class Prelude:
                 self._keep(statement)
             return
         refuse(statement.line, WHY.SETUP, len(words) > 1)
+        name, _, raw = words[0].raw.partition("=")
+        self.plain.append((statement, name, self._read_value(name, raw, statement.line)))
         seen = names & self.launch.reader.named
         phase = self._find_phase(words)
         self._keep(statement, f"export {statement.text}" if seen else "", phase=phase)
+
+    def list_doubles(self) -> list[Statement]:
+        """Return the assignments of variables that have the same value from the beginning."""
+        others = {name for _, name, value in self.plain if self.variables.get(name, self) != value}
+        return [statement for statement, name, _ in self.plain if name not in others]
 
     def _find_phase(self, words: Iterable[Word]) -> int:
         """Return 0 where assignments that stay are the same before modules and behind them."""

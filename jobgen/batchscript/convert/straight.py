@@ -96,9 +96,7 @@ def find_use(script: Script, names: str, *early: Command) -> tuple[int, str] | N
     """Return where a variable is used, and not printed: in these commands, or else in the first."""
     read = re.compile(rf"(?:\$\{{?|\w\[|\(\([^()]*\b)({names})\b")
     for command in (*early, *script.commands):
-        texts = [word.raw for word in command.all_words]
-        texts += [item.target.raw for item in command.redirects]
-        match = read.search(" ".join(texts + command.bodies))
+        match = read.search(" ".join([*(word.raw for word in command.parts), *command.bodies]))
         if match and _has_use(script, command):
             return command.line, f"${match[1]}"
     return None
@@ -236,6 +234,8 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         return
     for part in _split_group(group):
         own = text if part == group else " ".join(map(write, part))
+        held = any("#" in word.raw for command in part for word in command.parts)
+        own = own if held or part[0].heredocs else re.sub(r"[ \t]+#.*", "", own)
         kinds = list(map(classify, part))
         own = re.sub(" &&$", " || exit" if kinds == ["folder"] else "", own)
         yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
