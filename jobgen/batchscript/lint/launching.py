@@ -8,9 +8,22 @@ from collections.abc import Iterator
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
-from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
-from jobgen.batchscript.lint.rule import Fault, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains
+from jobgen.batchscript.launchers import (
+    Agent,
+    LaunchCommand,
+    Launcher,
+    read_number,
+    unwrap,
+)
+from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
+from jobgen.batchscript.purposes import (
+    FORMS,
+    HELPING,
+    PRINTS,
+    WHY,
+    list_substituted,
+    trains,
+)
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
@@ -171,6 +184,24 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
             has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
             message = f"{named[1]} names {named[2]}, and {has}"
             yield mark(word, message, fix="leave it to the scheduler, which sets it")
+
+
+@rule("same-gpu")
+def _find_same_gpu(script: Script) -> Iterator[Fault]:
+    launches = [*reach.list_run(script)] if script.nodes == 1 < _count_gpus(script) else []
+    found = FORMS["same-gpu"].search("".join(map(_write_line, launches)))
+    told = FORMS["tells-gpu"].search("\n".join([join_acting(script), *script.beside.values()]))
+    if found and not told:
+        launch = launches[found.string.count("\n", 0, found.end())]
+        yield mark(launch.place, "this and those beside it take the same GPU of several")
+
+
+def _write_line(launch: LaunchCommand) -> str:
+    """Write a command as a line: the blocks around it, & or -, and its words, ! before a launch."""
+    started, command = launch
+    around = "".join(f"{block.opener}{block.start} " for block in command.blocks)
+    words = " ".join(["!"] * started.is_launched + started.texts).split()
+    return f"{around}{'&' if command.end == '&' else '-'} {' '.join(words)}\n"
 
 
 def _count_gpus(script: Script) -> int:
