@@ -169,6 +169,10 @@ class Command(NamedTuple):
             if match := _ASSIGNMENT.match(word.raw):
                 yield match[1], word, word.raw[match.end() :]
 
+    def list_set(self) -> set[str]:
+        """The names of the variables that it sets so."""
+        return {name for name, _, _ in self.variables()}
+
     def list_changed(self) -> set[str]:
         """The variables that a builtin sets by their names, such as read, let and `((...))`."""
         raws = [word.raw for word in self.words]

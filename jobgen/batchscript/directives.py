@@ -11,7 +11,7 @@ from typing import get_args
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_shell, list_strays
-from jobgen.batchscript.reader import COUNT, GRES, DirectiveOption, Request, Script
+from jobgen.batchscript.reader import DirectiveOption, Request, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
@@ -250,14 +250,12 @@ class _Resources:
             return self.draft.put(key, read_walltime(value, self.script.target))
         if option in self.memory:
             times, parts = self.memory[option]
-            return self._put_memory(item, read_memory(value, times=times, parts=parts))
+            memory = read_memory(value, times=times, parts=parts)
+            return self.draft.put("resources.memory_per_node", memory)
         return self._take_count(option, value, item) or self._take_other(option, value, item)
 
-    def _put_memory(self, item: DirectiveOption, memory: str | None) -> bool:
-        return self.draft.put("resources.memory_per_node", memory)
-
     def _take_count(self, option: str, value: str, item: DirectiveOption) -> bool:
-        typed = (GRES if option == "--gres" else COUNT).fullmatch(value)
+        typed = FORMS.get(f"count {option}", FORMS["count"]).fullmatch(value)
         if not FORMS["counts"].fullmatch(f"{option} {self.request.gpus}") or not typed:
             return False
         self.draft.put("resources.gpu_type", typed[1])
@@ -290,9 +288,9 @@ class _Resources:
         for pair in filter(None, re.sub(r"^\d+", "", value).split(":")):
             key, equals, text = pair.partition("=")
             if key == "mem":
-                self._put_memory(item, read_memory(text))
+                draft.put("resources.memory_per_node", read_memory(text))
             elif key == "ompthreads":
-                draft.export([("OMP_NUM_THREADS", text)])
+                draft.put("environment.variables", {"OMP_NUM_THREADS": text})
             elif not FORMS["of-chunk"].fullmatch(key):
                 # A bare word of nodes= is true of them, as OpenPBS reads it.
                 more.append(pair if equals or option != "-l nodes" else f"{pair}=True")

@@ -44,10 +44,6 @@ class Draft:
             self.values[path] = value
         return bool(value)
 
-    def export(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Set variables of the environment."""
-        self.values.setdefault("environment.variables", {}).update(pairs)
-
     def leave(self, kind: str, line: int, text: str, reason: str) -> None:
         """Note what of the script the spec does not say as it was."""
         left = Left(kind, line, text.strip(), reason)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen import process
 from jobgen.batchscript.purposes import FORMS, WHY, list_substituted
-from jobgen.batchscript.reader import BETWEEN_JOBS, DirectiveOption, Script
+from jobgen.batchscript.reader import DirectiveOption, Script
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import Position, Problem, SpecError
 
@@ -102,7 +102,7 @@ def _list_refused(script: Script) -> Iterator[tuple[int, str, str]]:
     for item in script.read_directives:
         if script.can.chunks and FORMS["nqsv"].match(f"{item.option} {item.value} {walltime}"):
             yield item.line, f"{item.text} belongs to NQSV, not to PBS", ""
-        if item.option in BETWEEN_JOBS:
+        if FORMS["between-jobs"].fullmatch(item.option):
             message = "this is a heterogeneous job, whose parts have their own directives"
             yield item.line, message, "roles of a spec can say it"
     kind = "SUBMITS_ITSELF" if FORMS["submits-itself"].search(script.text) else "SUBMITS"

@@ -13,7 +13,7 @@ from pathlib import Path
 from jobgen.batchscript.bash import Command, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, find_set, follow
 from jobgen.batchscript.launchers import LaunchCommand, read_number, unwrap_nested
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.capabilities import Capabilities, get_capabilities, list_capabilities
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
@@ -22,14 +22,6 @@ from jobgen.spec.spelling import find_near_file
 # A job script is short; what is longer than any is not worth the time that it takes to read.
 MAX_BYTES = 64 << 10
 INSIDE = 10**6  # times the line of a command, for those of a file that it runs
-# A number, after the kind of a GPU: not every kind has a name.
-COUNT = re.compile(r"(?:(\w[\w.-]*):)?(\d{1,6})", re.ASCII)
-GRES = re.compile(r"gpu(?::(\w*[A-Za-z_][\w.-]*))?(?::(\d{1,6}))?", re.ASCII)
-# What Slurm sets for one option alone, whatever asks for the same in other words.
-_TOLD = "ntasks-per-node cpus-per-task cpus-per-gpu gpus-per-task gpus-per-node gpus"
-# Part the jobs of a heterogeneous one; other words that are no options, sbatch refuses.
-BETWEEN_JOBS = ("hetjob", "packjob", ":")
-_RESOURCE = re.compile(r",(?=[A-Za-z_]\w*(?:[=,]|$))")  # between those of one `-l` of PBS
 _PREFIX = {
     # Both take what follows without a blank as well: #PBS-q gpu.
     can.name: re.compile(("[ \t]*" if can.indented else "") + rf"{can.sign}(?=[\s-]|$)")
@@ -48,7 +40,7 @@ def _complete(option: str, known: Collection[str]) -> str:
 
 def read_count(option: str, value: str) -> int:
     """Return the number of an option's value, after the kind of a GPU; 0 where it is none."""
-    match = (GRES if option == "--gres" else COUNT).fullmatch(value)
+    match = FORMS.get(f"count {option}", FORMS["count"]).fullmatch(value)
     return int(match[2] or 1) if match else 0
 
 
@@ -65,7 +57,7 @@ class DirectiveOption(NamedTuple):
     @property
     def is_stray(self) -> bool:
         """Whether it is not an option, so that sbatch refuses the script."""
-        return self.option[0] != "-" and self.option not in BETWEEN_JOBS
+        return self.option[0] != "-" and not FORMS["between-jobs"].fullmatch(self.option)
 
 
 class Request(NamedTuple):
@@ -169,7 +161,8 @@ class Script:
             option, value = self._split_option(word)
             if value is None and words and not FORMS["no-value"].match(f"{option}\n{words[0]}"):
                 value = words.pop(0)
-            parts = _RESOURCE.split(value or "") if option == "-l" else [value or ""]
+            resources = option == "-l" and FORMS["between-resources"].split(value or "")
+            parts = resources or [value or ""]
             yield from ((column, option, part) for part in parts)
 
     def _split_words(self, text: str) -> list[str]:
@@ -261,7 +254,7 @@ class Script:
         numbers = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES"), nodes)
         numbers |= dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), tasks)
         numbers["SLURM_GPUS_ON_NODE"] = request.gpus
-        for option in _TOLD.split():
+        for option in WHY.counted.split():
             numbers[f"SLURM_{option.replace('-', '_').upper()}"] = self.count(f"--{option}")
         return numbers
 
@@ -350,6 +343,10 @@ class Script:
     def slots(self) -> int:
         """How many tasks the job has room for on each node; 0 where the script does not say it."""
         return self.request.tasks if self.nodes or self.count("--ntasks-per-node") else 0
+
+    def list_set(self) -> set[str]:
+        """The names of the variables that its commands set."""
+        return set[str]().union(*map(Command.list_set, self.commands))
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that its commands set."""

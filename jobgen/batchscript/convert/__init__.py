@@ -44,10 +44,8 @@ def import_script(script: Script, folder: str = "") -> Imported:
     if "site" not in draft.values:
         draft.put("scheduler", script.target)
     reads = FORMS["reads-name"].search(script.text)  # and so the ending of the file, too
-    file = script.path if reads else os.path.splitext(script.path)[0]
-    draft.put(
-        "name", draft.values.get("name") or directives.make_name(os.path.basename(file), "job")
-    )
+    file = os.path.basename(script.path if reads else os.path.splitext(script.path)[0])
+    draft.put("name", draft.values.get("name") or directives.make_name(file, "job"))
     body, comments = "", []
     try:
         draft = write_clean(script, draft)
@@ -67,7 +65,7 @@ def _note_submission(script: Script, draft: Draft) -> None:
         if (line in outside or FORMS["itself"].search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, WHY.OF_ITSELF)
     unset = {"PBS_ARRAYID"} if script.value("-J") else {*directives.ARRAYS.values()}
-    indices = "|".join(unset - {name for name, _, _ in script.variables()}) or "-"
+    indices = "|".join(unset - script.list_set()) or "-"
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
     if index and not script.value("--array", "-t"):
         draft.lose(*index, WHY.OF_TORQUE if script.value("-J") else WHY.OF_ARRAY)

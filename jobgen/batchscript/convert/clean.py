@@ -22,9 +22,6 @@ from jobgen.batchscript.readable import find_shell_flags
 from jobgen.batchscript.reader import Script
 from jobgen.errors import SpecError
 
-# Kinds of statements that do nothing behind the program but what their words run.
-_IDLE = {"prints", "fails", "sets", "assigns", "export", "folder", "module", "venv", "conda"}
-
 
 def write_clean(script: Script, draft: Draft) -> Draft:
     """Return a draft that says all of a script; raise NotStraightError where only bash can."""
@@ -63,7 +60,7 @@ class _CleanSpec:
 
     def write(self) -> Draft:
         """Return the draft; raise NotStraightError where its job would not be the script's."""
-        prelude = self._read_prelude()
+        prelude = self._read_prelude(self._read_prelude().list_doubles())
         for path, value in self.read.values.items():
             self.draft.put(path, value)
         fewer = self.read.tasks != self.script.request.tasks  # each of which would bring its CPUs
@@ -104,7 +101,8 @@ class _CleanSpec:
         codes = "|".join([FORMS["code"].pattern, *(rf"\b{name}\b" for name in kept)])
         for statement in self.after:
             names = [command.name for command in statement.commands]
-            idle = statement.kind in _IDLE and all(map(purposes.list_pure, statement.commands))
+            idle = bool(FORMS["idle-kind"].fullmatch(statement.kind))
+            idle &= all(map(purposes.list_pure, statement.commands))
             idle |= all(map(purposes.only_looks, statement.commands))
             judges = "exit" in names[1:] and not re.search(codes, statement.text)
             refuse(statement.line, WHY.AFTER, judges, not idle)
@@ -132,8 +130,7 @@ class _CleanSpec:
             late = (f"${name}" for name in prelude.late)
             more = list_needed([*prelude.setup, *late], before)
             if more <= needed:
-                found = [] if doubles else prelude.list_doubles()
-                return self._read_prelude(found) if found else prelude
+                return prelude
             needed |= more
 
     def _note_losses(self, outside: set[str]) -> None:

@@ -43,9 +43,7 @@ class Prelude:
         # Its lines, first the one that goes elsewhere and may fail, and those of a hook.
         self.setup, self.hooked = [*goes], list[str]()
         self.exported, self.late = set[str](), set[str]()  # those that the setup exports, too
-        self.plain: list[
-            tuple[Statement, str, Any]
-        ] = []  # those it only assigns, with their values
+        self.plain: list[tuple[Statement, str, Any]] = []  # what it only assigns, with the values
         self.reader = Reader(PlainVariables({}, {}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
         self.alone = mode in ("plain", "once")  # whether jobgen starts one process

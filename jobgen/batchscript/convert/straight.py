@@ -19,11 +19,6 @@ from jobgen.records import NamedTuple
 
 # Get things ready, once; what is no program of the job.
 _PREPARES = purposes.PREPARING | purposes.REPEATABLE
-# May run on every node, whatever stands before it.
-_PLAIN = {"repeats", "assigns", "export", "folder", "module", "conda", "venv", "hook"}
-_PLAIN |= {"prints", "fails"}
-# Kinds of whole commands; the first that fits counts.
-_WHOLE = "launch hook prints fails venv conda export repeats module folder sets ends"
 
 
 class Statement(NamedTuple):
@@ -79,11 +74,10 @@ def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
     own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", command.active)
     quiet = command.name in purposes.PRINTS and all(map(purposes.is_quiet, command.redirects))
-    sets = [name for name, _, _ in command.variables()]
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     left = FORMS["left"].fullmatch(" ".join(command.texts))
-    splits = "IFS" in sets and command.name in ("", *DECLARES)
-    moves = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"}.intersection(sets)
+    splits = "IFS" in command.list_set() and command.name in ("", *DECLARES)
+    moves = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"} & command.list_set()
     refuse(command.place.line, WHY.BASH, left, splits, moves, own and not quiet, passed)
 
 
@@ -108,7 +102,7 @@ def _has_use(script: Script, command: Command) -> bool:
     if command.words:
         own = f"{command.name} {command.active}\n{script.text}"
         return not quiet or FORMS["only-prints"].match(own) is None
-    names = [name for name, _, _ in command.variables()]
+    names = command.list_set()
     exported = any(map(FORMS["exported"].fullmatch, names))
     return exported or re.search(rf"\$\{{?({'|'.join(names)})\b", script.text) is not None
 
@@ -127,8 +121,9 @@ def list_lines_outside(script: Script) -> set[int]:
 def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[int, str]]:
     """Yield the lines and words that ask for arguments, once each, but for what is `left` out."""
     outside, named = list_lines_outside(script), set[str]()
-    for asked, lines in _list_option_loops(script):
-        outside |= lines if left == "no-argument" else lines - {asked.line}
+    loops = dict(_list_option_loops(script))
+    outside.update(*loops.values())
+    outside.difference_update({"remark": loops}.get(left, ()))  # of each, what asks for them
     sets = [x.line for x in script.commands if x.name == "set" and x.openers <= {"for"}]
     given = (line for line in sets if FORMS["gives"].match(script.lines[line - 1]))
     outside.update(range(min(given, default=len(script.lines)) + 1, len(script.lines) + 1))
@@ -146,17 +141,17 @@ def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[
             named |= asked
 
 
-def _list_option_loops(script: Script) -> Iterator[tuple[Command, set[int]]]:
-    """Yield the lines of each loop over options that all have a default, and what asks for them."""
+def _list_option_loops(script: Script) -> Iterator[tuple[int, range]]:
+    """Yield the line that asks for options, and those of its loop, if all have a default."""
     demanded = FORMS["demanded"].findall(script.text)
     for case in [x for x in script.commands if x.name == "case" and x.blocks[1:]]:
         inside = [x for x in script.commands if case.blocks[-2] in x.blocks]
-        asks = [x for x in (inside[0], case) if find_arguments(x.active) or x.name == "getopts"]
-        others = {name for x in script.commands if x not in inside for name, _, _ in x.variables()}
-        sets = {name for x in inside for name, _, _ in x.variables()}
-        simple = all(FORMS["of-options"].fullmatch(x.name) for x in inside)
-        if asks and simple and sets <= others.difference(demanded):
-            yield asks[0], {*range(inside[0].line, inside[-1].last_line + 1)}
+        asks = [x.line for x in (inside[0], case) if FORMS["asks-options"].match(" ".join(x.texts))]
+        others = [x for x in script.commands if x not in inside]
+        given = set[str]().union(*map(Command.list_set, others)).difference(demanded)
+        sets = set[str]().union(*map(Command.list_set, inside))
+        if asks and sets <= given and all(FORMS["of-options"].fullmatch(x.name) for x in inside):
+            yield asks[0], range(inside[0].line, inside[-1].last_line + 1)
 
 
 def is_common(name: str) -> bool:
@@ -172,7 +167,7 @@ def list_set(script: Script) -> set[str]:
     by_name = {x.function for x in commands if FORMS["by-name"].match(" ".join(x.texts))}
     told = {"local", "declare", "typeset"} | by_name  # that a name is theirs, or to be set
     own.update(text for x in commands if x.name in told for text in x.texts)
-    return own | {name for command in commands for name, _, _ in command.variables()}
+    return own.union(*map(Command.list_set, commands))
 
 
 def list_submitted(script: Script) -> list[tuple[int, str, str]]:
@@ -217,9 +212,8 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     command, *others = launch.commands
     if not command.assignments:
         return [], launch
-    names = {name for name, _, _ in command.variables()}
     later = list_names(" ".join(word.raw for word in command.words))
-    refuse(launch.line, WHY.LAUNCH, names & later)
+    refuse(launch.line, WHY.LAUNCH, command.list_set() & later)
     text = " ".join(["export", *(word.raw for word in command.assignments)])
     export = Statement("export", tuple(parse(text, launch.line)), text)
     bare = command._replace(assignments=())
@@ -234,8 +228,7 @@ def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:
         return
     for part in _split_group(group):
         own = text if part == group else " ".join(map(write, part))
-        held = any("#" in word.raw for command in part for word in command.parts)
-        own = own if held or part[0].heredocs else re.sub(r"[ \t]+#.*", "", own)
+        own = FORMS["behind"].sub(r"\1", own)
         kinds = list(map(classify, part))
         own = re.sub(" &&$", " || exit" if kinds == ["folder"] else "", own)
         yield Statement(_classify_all(kinds) if kinds[1:] else kinds[0], tuple(part), own)
@@ -275,19 +268,15 @@ def _classify_block(group: list[Command], text: str) -> str:
     refuse(group[0].place.line, WHY.BLOCK, left, inner - {"prints", "fails", "ends", "folder"})
     if {*kinds.values()} <= {"prints"} and all(map(purposes.only_looks, heads)):
         return "prints"
-    return _classify_inner({*kinds.values(), "prints"}, inner)
+    return _classify_all({*kinds.values(), "prints"}, inner)
 
 
-def _classify_inner(kinds: Collection[str], inner: Collection[str]) -> str:
-    if "folder" in inner:
-        return "goes"
-    return "ends" if "ends" in inner else _classify_all(kinds)
-
-
-def _classify_all(kinds: Collection[str]) -> str:
-    if "launch" in kinds:
-        return "launch"
-    return "repeats" if _PLAIN.issuperset(kinds) else "once"
+def _classify_all(kinds: Collection[str], inner: Collection[str] = ()) -> str:
+    named = {"folder": "goes", "ends": "ends"}
+    first = [named[kind] for kind in named if kind in inner]
+    first += ["launch"] if "launch" in kinds else []
+    plain = all(map(FORMS["plain-kind"].fullmatch, kinds))
+    return [*first, "repeats" if plain else "once"][0]
 
 
 def classify(command: Command) -> str:
@@ -303,7 +292,7 @@ def _classify_quiet(command: Command) -> str:
     if not command.words:
         return "assigns"
     text = " ".join(command.texts)
-    kind = next((kind for kind in _WHOLE.split() if FORMS[kind].fullmatch(text)), "")
+    kind = next((kind for kind in WHY.whole.split() if FORMS[kind].fullmatch(text)), "")
     return kind or _classify_program(command)
 
 

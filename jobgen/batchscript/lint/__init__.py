@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from copy import copy
+from itertools import product
 
 from jobgen.batchscript.directives import share_totals
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
@@ -17,8 +18,6 @@ from jobgen.rendering import header
 RULES = list_rules(directives, launching, rendezvous, body)
 ABOUT_LAUNCH = {*FORMS["of-launch"].pattern.split("|")}
 TOLD = [rule for rule in RULES if FORMS["of-words"].fullmatch(rule.id)]  # by import, too
-# True of most scripts: they come after what is rarer, and dearer.
-_LATE = {"srun-cpus": 1, "srun-kill": 2}
 
 
 def check(script: Script, site: str | None = None) -> list[Finding]:
@@ -38,7 +37,8 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
         findings = [x for x in findings if x.line <= end and x.rule.id != "hidden-exit"]
     ignored = _read_ignored(script)
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
-    return sorted(findings, key=lambda x: (_LATE.get(x.rule.id, 0), *x[1:3], x.rule.id, x.message))
+    late = FORMS["late"].findall  # true of most scripts: it comes after what is rarer, and dearer
+    return sorted(findings, key=lambda x: (late(x.rule.id), *x[1:3], x.rule.id, x.message))
 
 
 def _list_jobs(script: Script) -> Iterator[Script]:
@@ -67,10 +67,9 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:
-    ignored = set()
+    ignored = set[tuple[int, str]]()
     for number, line in enumerate(script.lines, 1):
-        if match := FORMS["ignore"].search(line):
-            alone = line.lstrip().startswith("#") and not re.match(r"\s*#(SBATCH|PBS)", line)
-            for rule in re.split(r"[, ]+", match[1].strip()):
-                ignored |= {(number, rule), (number + alone, rule)}
+        alone = bool(re.match(r"\s*#(?!SBATCH|PBS)", line))
+        for rules in FORMS["ignore"].findall(line)[:1]:
+            ignored.update(product((number, number + alone), re.split(r"[, ]+", rules.strip())))
     return ignored

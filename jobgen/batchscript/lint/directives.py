@@ -77,7 +77,7 @@ def _find_unset(script: Script) -> Iterator[Fault]:
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
     """List the variables of a kind that the script does not set, where it first needs them."""
-    own = {name for name, _, _ in script.variables()}
+    own = script.list_set()
     commands = [x.command for x in script.launches[::-1] if x.command.name != "echo"]
     read = {name: x.place for x in commands for name in FORMS[kind].findall(x.active)}
     return [(name, place) for name, place in read.items() if name not in own]
@@ -111,8 +111,9 @@ def _check_output_folder(script: Script) -> Iterator[Fault]:
         absent = folder[0] == "/" and not os.path.isdir(known)  # of another machine
         unknown = absent or FORMS["place"].search(folder) or FORMS["elsewhere"].search(folder)
         if not (unknown or (bare and _is_there(script, folder)) or _makes(script, bare)):
-            column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1 or item.column
-            fix = WHY.OF_NAME if _put_name(script, item) != item.value else ""
+            column = script.lines[item.line - 1].find(f"{folder.rstrip('/')}/") + 1
+            column = max(column, item.column)
+            fix = "" if folder.rstrip("/") in item.value else WHY.OF_NAME
             does = script.can.without_output  # as measured for each scheduler
             lacks = f"there is no folder {folder!r} here" if bare else "only root writes to '/'"
             yield Fault(item.line, column, f"{lacks}, so the job {does}", fix)
@@ -122,15 +123,10 @@ def _list_folders(script: Script) -> dict[str, tuple[DirectiveOption, str]]:
     """Return the folders of the output by plain names, each with its directive and text."""
     of_line = SCHEDULERS[script.target].output_folders
     items, sign = script.read_directives, script.can.sign
-    lines = [(x, f"{sign} {x.option} {_put_name(script, x)}\n") for x in items]
+    job = script.value("--job-name") or "%x"  # as Slurm puts it in, also with a / in it
+    lines = [(x, f"{sign} {x.option} {x.value.replace('%x', job)}\n") for x in items]
     asked = [(x, name) for x, line in lines for name in of_line(line)]
     return {name.rstrip("/").removeprefix("./"): (item, name) for item, name in asked[::-1]}
-
-
-def _put_name(script: Script, item: DirectiveOption) -> str:
-    """Return what an option says, with the job's name in it where a / there makes folders."""
-    name = script.value("--job-name") or ""
-    return item.value.replace("%x", name) if "/" in name else item.value
 
 
 def _is_there(script: Script, folder: str) -> bool:

@@ -8,30 +8,15 @@ from collections.abc import Iterator
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
-from jobgen.batchscript.launchers import (
-    Agent,
-    LaunchCommand,
-    Launcher,
-    read_number,
-    unwrap,
-)
+from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
-from jobgen.batchscript.purposes import (
-    FORMS,
-    HELPING,
-    PRINTS,
-    WHY,
-    list_substituted,
-    trains,
-)
+from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
 
 # Hand on what they are told of the nodes, by variables and files, and start nothing.
 _HANDS_ON = HELPING | {*DECLARES, "mapfile", "readarray", "read", ""}
-# With one of these an agent starts no others, or its configuration says whether it does.
-_OWN_NODE = {"--no-ssh", "--config-file", "--use-deepspeed"}
 
 
 def _reaches_others(script: Script) -> bool:
@@ -147,7 +132,7 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
     for launch in script.launches:
         launchers, agent = launch.started.launchers, launch.started.agent
         inner = [item.word for item in launchers[1:] if item.name in read_names("mpi")]
-        if agent and agent.starts_others and _OWN_NODE.isdisjoint(agent.options):
+        if agent and agent.starts_others and not FORMS["own-node"].search(" ".join(agent.options)):
             inner.append(launch.place)
         times = math.prod(reach.count_reach(script, launchers[0])) if launchers else 1
         each = reach.find_reach(script, launch).each
@@ -214,7 +199,7 @@ def _list_sruns(
 ) -> Iterator[tuple[Launcher, Agent | None]]:
     """Each srun that starts a program that trains, without one of these options."""
     works = [item for item in reach.list_run(script) if trains(item.started)]
-    own = {name for name, _, _ in script.variables()}
+    own = script.list_set()
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
         if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):
             yield srun, agent

@@ -103,16 +103,15 @@ class Finding(NamedTuple):
 
 def format_github(findings: Iterable[Finding]) -> str:
     """The findings as commands of a GitHub workflow, which shows them at their lines."""
+    kind = partial(format_annotation, "error")
     return "".join(
-        format_annotation(
-            "error", f"{text}; {fix}", file=file, title=rule.title, line=line, column=at
-        )
+        kind(f"{text}; {fix}", file=file, title=rule.title, line=line, column=at)
         for file, line, at, rule, text, fix in findings
     )
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:
-    """A script without those of its findings that are in MENDED; what else it says stays."""
+    """A script without those of its findings that have one safe fix; what else it says stays."""
     lines = text.split("\n")
     for item in sorted((x for x in findings if x.rule.id == "srun-kill"), reverse=True):
         line, start = lines[item.line - 1], item.column - 1
