@@ -49,9 +49,8 @@ end_chain() {    # end_chain REASON
 # Decides whether the run continues: not if it is done, has failed, was cancelled or makes no
 # progress. The exit code alone does not tell, since torchrun reports every stop as an error.
 settle_chain() {    # sets word and status if the chain decides them
-    local index words preempted='' against='' goes_on='' spared='' lost_nodes=${lost// /,}
+    local index words against='' goes_on='' spared='' lost_nodes=${lost// /,}
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
-    if has is_preempted; then is_preempted && preempted=$THEN; fi
     printf -v now '%(%s)T' -1
     # After a stop or a lost node, healthy nodes may lack a record too.
     for index in "${!NODES[@]}"; do
@@ -65,9 +64,9 @@ settle_chain() {    # sets word and status if the chain decides them
         reason=": $against"
     elif [[ $stop == SIG* ]] && ((now < run_end)); then
         against="it was cancelled"
-    elif [[ $preempted == requeue && -z $stop$lost_nodes ]]; then
+    elif [[ $THEN$reason == "requeue: PREEMPTED"* && -z $stop$lost_nodes ]]; then
         goes_on="another job has preempted this one" spared=yes
-    elif [[ -e $run_dir/STOPPED ]]; then
+    elif has_stopped; then
         goes_on="the program has stopped in order"
     elif [[ -n $stop ]]; then
         goes_on="the walltime has ended"

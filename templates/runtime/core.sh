@@ -64,7 +64,7 @@ find_first_error() {    # sets file and reason: the first failure that is not ju
 conclude() {    # conclude STATUS: on every exit, reports and records the outcome
     set +eu && trap '' TERM INT HUP XCPU USR1 && local status=$1 file='' it
     [[ -d $attempt_dir ]] || { say "FAILED: the run folder was removed: $run_dir" && exit 1; }
-    for it in start_again settle_walltime count_worlds is_preempted; do ! has "$it" || "$it"; done
+    for it in is_preempted start_again settle_walltime count_worlds; do ! has "$it" || "$it"; done
     case $word:$stop:$status in
         ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
             word='done' && say "DONE: all processes ended well" ;;

@@ -15,7 +15,8 @@ remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do sleep 1; done
     kill -USR1 "$$" 2>/dev/null
 }
-mind_walltime() {
+mind_walltime() {    # unless something has failed already: then the job is about to end
+    if grep -qs . "$attempt_dir"/{,start-of-*/}failed; then return 0; fi
     if [[ -z $warned ]]; then
         warned=$SECONDS
         printf -v now '%(%s)T' -1
@@ -24,19 +25,21 @@ mind_walltime() {
         if has settle_chain; then queue_successor; fi
         remind "$((NOTICE - LAST_CALL))" &>/dev/null &
     elif [[ -z $stop ]] && ((SECONDS - warned >= NOTICE - LAST_CALL)); then
-        stop="the end of the walltime"
-        end_job
+        stop="the end of the walltime" && end_job
     fi
 }
 note_signal() {    # reaching the walltime is not a cancellation
     printf -v now '%(%s)T' -1
     if has settle_chain && ((now >= run_end)); then early_outcome='continued 143'; fi
 }
+has_stopped() {    # by its own decision or as asked; not what is ended because another failed
+    [[ -e $run_dir/STOPPED && ($status == 0 || -n $warned$stop || $reason == ": PREEMPTED"*) ]]
+}
 settle_walltime() {    # sets word and status if the walltime decides them
     if has settle_chain; then settle_chain; fi
     rm -f "$run_dir/STOP"
     if [[ -n $word || $stop == SIG* ]]; then return; fi
-    if [[ -e $run_dir/STOPPED ]]; then
+    if has_stopped; then
         stop='' status=0 word='done'
         say "STOPPED as asked, before the run was done"
     elif [[ -n $stop ]]; then

@@ -62,8 +62,8 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
     say "verdict: $verdict ($cause)${nodes:+ on $nodes}: $line"
 } 2>/dev/null
 start_again() {    # starts again in this allocation if the verdict and the time allow
-    [[ -z $stop$word$warned && -e $attempt_dir/nodes && ! -e $run_dir/STOPPED ]] || return 0
-    if ((status == 0)) || { has is_preempted && is_preempted; }; then return; fi
+    [[ -z $stop$word$warned && -e $attempt_dir/nodes ]] || return 0
+    if [[ $status == 0 || $reason == ": PREEMPTED"* ]]; then return; fi
     if judge; [[ $verdict == stop ]]; then return; fi
     lost=$(sort -u "$run_dir/avoid" | xargs)    # the chain excludes them
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||

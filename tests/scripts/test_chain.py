@@ -2,8 +2,12 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from support import ROOT
+import pytest
+from support import ROOT, plan_of
+
+from jobgen.rendering.render import render
 
 
 def test_a_full_disk_is_no_loss_of_nodes(tmp_path: Path) -> None:
@@ -22,3 +26,78 @@ def test_a_full_disk_is_no_loss_of_nodes(tmp_path: Path) -> None:
     """
     ended = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
     assert ended.stdout == f"1: nothing can be written to {tmp_path} any more\n"
+
+
+SETTLE = """
+    has() { [[ $1 == settle_chain ]]; }; say() { echo "$*"; }
+    . templates/runtime/chain.sh; . templates/runtime/notice.sh
+    AT_MOST=3 THEN=held NODES=(n1 n2) attempt=0 run_dir=$1 attempt_dir=$1 run_end=9999999999
+    word='' lost='' stop='' warned=$2 status=$3 reason=$4
+    settle_walltime
+    echo "$word $status"
+"""
+
+
+@pytest.mark.parametrize(
+    ("warned", "status", "reason", "outcome"),
+    [
+        ("", 3, "", " 3"),  # the others have saved as they were ended
+        ("", 0, "", "continued 0"),  # its own decision
+        ("5", 1, "", "continued 0"),  # to torchrun, a stop may be an error
+        ("", 1, ": PREEMPTED: by x", "continued 0"),
+        ("", 1, ": n2: not started: x", " 1"),
+    ],
+)
+def test_a_failure_is_no_stop_though_others_have_stopped(
+    tmp_path: Path, warned: str, status: int, reason: str, outcome: str
+) -> None:
+    (tmp_path / "nodes").write_text("n1\nn2\n")
+    (tmp_path / "progress").write_text("before")
+    (tmp_path / "STOPPED").touch()
+    argv = ["bash", "-c", SETTLE, "settle", tmp_path, warned, str(status), reason]
+    ended = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    assert ended.stdout.splitlines()[-1] == outcome, ended.stderr
+
+
+@pytest.mark.parametrize("failed", ["failed", "start-of-server/failed"])
+def test_a_notice_that_comes_after_a_failure_asks_nobody(tmp_path: Path, failed: str) -> None:
+    (tmp_path / "start-of-server").mkdir()
+    program = f"""
+        has() {{ false; }}; say() {{ echo "$*"; }}; remind() {{ :; }}
+        . {ROOT}/templates/runtime/notice.sh
+        attempt_dir=$PWD run_dir=$PWD warned='' stop='' run_end=0 NOTICE=60 LAST_CALL=30
+        mind_walltime; echo "${{warned:+asked}}"
+    """
+    run = ["bash", "-c", program]
+    asked = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / failed).write_text("1 3\n")
+    late = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True)
+    assert (asked.stdout.splitlines()[-1], late.stdout) == ("asked", "\n")
+
+
+SAVES = "trap ': >\"$JOBGEN_RUN_DIR/STOPPED\"; exit 0' TERM; : >ready; "
+SAVES += "for _ in {1..300}; do sleep 0.1; done"
+DIES = "until [[ -e ready ]]; do sleep 0.1; done; exit 3"
+ONE = {"command": ["bash", "-c", f"if ((RANK)); then {DIES}; else {SAVES}; fi"]}
+TWO = {
+    "server": {"nodes": 1, "run": {"command": ["bash", "-c", DIES]}},
+    "train": {"nodes": 1, "run": {"command": ["bash", "-c", SAVES]}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ({"run": ONE, "launch": {"mode": "direct"}}, "FAILED with exit code 3: rank 1 on node1"),
+        ({"roles": TWO}, "FAILED: role server with exit code 3: rank 0 on node0"),
+    ],
+)
+def test_a_crash_is_a_failure_though_the_others_save_and_stop(
+    tmp_path: Path, what: dict[str, Any], said: str
+) -> None:
+    job = {"name": "a", "resources": {"nodes": 2, "walltime": "9m"}, "on_walltime": {}} | what
+    (tmp_path / "job.sh").write_text(render(plan_of(job, scheduler="local")))
+    ended = subprocess.run(["bash", "job.sh"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, said in ended.stdout) == (3, True), ended.stdout
+    assert any(tmp_path.glob("runs/a/*/STOPPED"))
