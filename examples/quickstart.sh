@@ -48,13 +48,17 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest a4c69a1d9312 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 56ae4fe51f00 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the function
 make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
+    it=$(cat "$run_dir"/attempts/0/{job,script} 2>/dev/null) || it=''    # numbers are used again
+    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it+=' over'
+    [[ -z $it || ${first_job-} || $it == "$(echo "${PBS_JOBID:-$job_id}" && cat "$0")" ]] ||
+        die "an earlier job with this number has the folder: $run_dir; submit this one again"
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
     until mkdir "$run_dir/attempts/$attempt" 2>/dev/null; do
         [[ -d $run_dir/attempts/$((attempt++)) ]] || die "cannot write to $run_dir/attempts"
@@ -132,11 +136,7 @@ conclude() {    # conclude STATUS: on every exit, reports and records the outcom
 }
 main() {    # main [FUNCTION]: nodes and processes call this file with a function
     if (($#)); then has "$1" || die "takes no arguments: jobgen submit SPEC -- $*"; "$@"; exit; fi
-    find_job
-    make_run_folder
-    find_nodes
-    run_job
-    exit "$status"
+    find_job; make_run_folder; find_nodes; run_job; exit "$status"
 }
 export USER=${USER:-$(id -un)} LOGNAME=${LOGNAME:-$(id -un)}    # some launchers drop them
 find_job() {    # sets job_id and job_number, which determines the port

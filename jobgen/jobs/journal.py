@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobgen import process
-from jobgen.errors import JobgenError, RecordError, UnsettledError, UsageError
+from jobgen.errors import (
+    JobgenError,
+    RecordError,
+    RefusedError,
+    SchedulerUnavailableError,
+    UnsettledError,
+    UsageError,
+)
 from jobgen.jobs.code import DIFF
 from jobgen.jobs.files import (
     RUNS,
@@ -263,8 +270,18 @@ def find_command(intent: Intent) -> int | None:
 
 
 def record_job(intent: Intent, ids: list[str]) -> JobRecord:
-    """Put the job, whose chain has these ids, on record; to do it again changes nothing."""
+    """Put the job, whose chain has these ids, on record; to do it again changes nothing.
+
+    Raises RefusedError, and the jobs are cancelled, if their run folder is that of another job.
+    """
     job = _name_job(intent, ids)
+    if not intent.job.id and (taken := _find_taken(intent, job)):
+        _cancel_jobs(intent, ids)
+        raise RefusedError(
+            f"job {job.id} has the number of an earlier job, and would share its run folder "
+            f"{os.path.relpath(taken)}; it is cancelled; submit it again, which gives another "
+            f"number, or under another name with -J"
+        )
     script = intent.script if intent.script.exists() else intent.withdrawn
     if script.exists():
         try:
@@ -284,10 +301,31 @@ def _name_job(intent: Intent, ids: list[str]) -> JobRecord:
     if job.id and not job.local:
         (job.run_dir / CANCEL).unlink(missing_ok=True)
         return replace(job, links=(*job.links, *ids))
-    job = replace(job, id=ids[0], links=tuple(ids[1:]))
-    folders = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
-    earlier = {folder.name: _count_earlier(intent, folder) for folder in folders}
-    return replace(job, first_attempt=_count_earlier(intent, job.run_dir), earlier=earlier)
+    return replace(job, id=ids[0], links=tuple(ids[1:]))
+
+
+def _find_taken(intent: Intent, job: JobRecord) -> Path | None:
+    """Return the run folder, its own or a task's, that another job has made.
+
+    Schedulers begin their numbers again, and two of them may share a file system.
+    """
+    known = [one.token for one in read_sound([job.run_dir / RECORD])]
+    if not {"", job.token}.issuperset(known):  # one without may be this job, adopted meanwhile
+        return job.run_dir
+    tasks = job.run_dir.parent.glob(f"{job.run_dir.name}_*") if job.tasks else ()
+    return next((folder for folder in (job.run_dir, *tasks) if _has_other(intent, folder)), None)
+
+
+def _has_other(intent: Intent, run_dir: Path) -> bool:
+    """Return whether a run folder has an attempt that is not of this submission."""
+    older = (one for one in list_attempts(run_dir) if get_mtime(one) < intent.written)
+    return any(intent.token not in read_if_left(f"{attempt}/script") for attempt in older)
+
+
+def _cancel_jobs(intent: Intent, ids: list[str]) -> None:
+    """Cancel jobs, the last of a chain first; if it fails, their script ends them as they start."""
+    with contextlib.suppress(SchedulerUnavailableError, OSError):
+        process.ask(SCHEDULERS[intent.job.scheduler].cancel_argv(ids[::-1]))
 
 
 def _write_record(job: JobRecord, script: bytes, intent: Intent) -> None:
@@ -310,16 +348,6 @@ def _write_record(job: JobRecord, script: bytes, intent: Intent) -> None:
 def format_clock(seconds: float) -> str:
     """Return a time of the day, for people."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
-
-
-def _count_earlier(intent: Intent, run_dir: Path) -> int:
-    """Count the attempts in a run folder that are not of this submission: ids are used again."""
-    begun = intent.written
-    for count, attempt in enumerate(attempts := list_attempts(run_dir)):
-        own = intent.token in read_if_left(f"{attempt}/script")
-        if own or get_mtime(attempt) >= begun:
-            return count
-    return len(attempts)
 
 
 def read_boot_id() -> str:

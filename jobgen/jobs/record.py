@@ -73,9 +73,9 @@ class JobRecord:
     """One submission.
 
     `pid` and `started` (clock ticks since boot) tell a local job's process, on the machine `host`.
-    `first_attempt` is the number of the attempts that were in the run folder before: schedulers use
-    ids again. `token` is the submission's own name and `digest` that of what was submitted (see
-    `journal`); both are empty in records of earlier versions.
+    `token` is the submission's own name and `digest` that of what was submitted (see `journal`);
+    both are empty in records of earlier versions, where `first_attempt` may be the number of
+    another job's attempts in the run folder.
     """
 
     id: str

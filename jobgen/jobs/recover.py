@@ -97,6 +97,8 @@ def _settle(case: _Case) -> str:
     except OSError as error:
         why = f"its record cannot be written: {error.filename or ''}: {error.strerror}"
         return _leave_open(case.intent, why)
+    except RefusedError as error:
+        return _drop(case.intent, str(error))
 
 
 def _settle_batch(case: _Case) -> str:

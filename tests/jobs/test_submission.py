@@ -410,6 +410,8 @@ elif command == "qstat":
     for number, line in enumerate(lines, start=1):
         if f"{number}.pbs" in words:
             print(f"Job Id: {number}.pbs|job_state=Q|Submit_arguments={line}")
+elif command in ("scancel", "qdel"):
+    os.remove(jobs)
 else:
     sys.exit("there is no accounting here")
 """
@@ -423,7 +425,7 @@ class TestAnswers:
     def _stand_ins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         commands = tmp_path / "bin"
         commands.mkdir()
-        for name in ("sbatch", "squeue", "sacct", "qsub", "qselect", "qstat"):
+        for name in ("sbatch", "squeue", "sacct", "scancel", "qsub", "qselect", "qstat", "qdel"):
             (commands / name).write_text(STAND_IN)
             (commands / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
@@ -675,16 +677,27 @@ class TestAnswers:
         found = json.loads(Path("runs/a/77/job.json").read_text())
         assert (found["token"], found["first_attempt"]) == (intent.stem, 0)
 
-    def test_an_id_that_is_used_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        attempt = Path("runs/a/1/attempts/0")
-        attempt.mkdir(parents=True)
-        (attempt / "script").write_text("# submitted by jobgen as 20200101-000000-0\n")
-        (attempt / "verdict").write_text("stop program 0 n1\nValueError: of another job\n")
-        os.utime(attempt, (0, 0))
+    @pytest.mark.parametrize("left", ["attempts", "record"])
+    def test_a_number_that_an_earlier_job_had_gives_no_second_job_in_its_folder(
+        self, monkeypatch: pytest.MonkeyPatch, left: str
+    ) -> None:
+        """Which would go on from its checkpoints: of two servers, or after one has begun anew."""
         assert self.submit(monkeypatch).code == 0
-        assert record(Path())["first_attempt"] == 1
-        assert "of another job" not in jobgen("status", "1").out
-        assert "of another job" not in jobgen("diagnose", "1").out
+        (before,) = Path().glob("runs/a/*/job.json")
+        text = before.read_text()
+        if left == "attempts":  # of plain sbatch or qsub
+            before.unlink()
+            attempt = before.parent / "attempts" / "0"
+            attempt.mkdir(parents=True)
+            os.utime(attempt, (0, 0))
+        Path("jobs").unlink()
+        code, out, err = self.submit(monkeypatch, "", "--again")
+        assert (code, out, before.exists()) == (5, "", left == "record"), err
+        assert "has the number of an earlier job, and would share its run folder runs/a/1;" in err
+        assert "-J" in err
+        assert not before.exists() or before.read_text() == text
+        assert intents(Path()) == []
+        assert self.jobs() == 0  # it is cancelled
 
     def test_foreign_files_are_named_and_no_traceback(
         self, monkeypatch: pytest.MonkeyPatch

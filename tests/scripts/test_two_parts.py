@@ -188,6 +188,37 @@ def test_a_run_folder_has_an_attempt_for_each_start(tmp_path: Path) -> None:
     assert (tmp_path / "runs/a/7/attempts/1/job").read_text() == "7\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "refused"),
+    [
+        ("1.login|a|", "1.other|a|", True),  # of another server, on the same file system
+        ("1.login|a|", "1.login|b|", True),  # another submission, as its token shows
+        ("1.login|a|failed 1", "1.login|a|", True),  # by plain qsub, once the server began anew
+        ("1.login|a|cancelled 143", "1.login|a|", False),  # the same job, requeued
+        ("1.login|a|continued 1", "1.login|a|", False),
+        ("1|a|done 0", "1|a|2", False),  # on purpose, by scontrol requeue
+        ("1|a|done 0", "1|a|", True),
+    ],
+)
+def test_a_job_whose_number_an_earlier_one_had_does_not_share_its_folder(
+    tmp_path: Path, before: str, now: str, refused: bool
+) -> None:
+    job, script, outcome = before.split("|")
+    first = tmp_path / "runs/a/1/attempts/0"
+    first.mkdir(parents=True)
+    for name, text in ("job", job), ("script", script), ("outcome", outcome):
+        (first / name).write_text(f"{text}\n" * bool(text))
+    job, script, restarts = now.split("|")
+    (tmp_path / "script").write_text(f"{script}\n")
+    program = f"""{NO_COPY}
+        cat() {{ command cat "${{@/#bash/script}}"; }}    # $0, which this is not
+        PBS_JOBID={job} SLURM_RESTART_COUNT={restarts} job_id=1; make_run_folder; echo $attempt
+    """
+    done = call(program, folder=tmp_path)
+    assert (done.stdout, "submit this one again" in done.stderr) == ("1\n" * (not refused), refused)
+    assert (first.parent / "1").exists() is not refused
+
+
 def test_arguments_of_the_script_are_not_ignored(tmp_path: Path) -> None:
     done = call("main --lr 0.1", folder=tmp_path)
     said = "jobgen: error: takes no arguments: jobgen submit SPEC -- --lr 0.1\n"
