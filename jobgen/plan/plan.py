@@ -12,7 +12,7 @@ from jobgen.capabilities import Capabilities
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import Address, Node, SiteProfile
 from jobgen.spec.fields import ShellPath as ShellPath
-from jobgen.spec.launchers import find_launcher, name_kind
+from jobgen.spec.launchers import find_launcher, name_kind, read_names
 from jobgen.spec.model import Modules
 from jobgen.spec.roles import Spot
 
@@ -483,6 +483,12 @@ class Plan(NamedTuple):
         if launcher and name_kind(launcher) == "agent":
             return True
         return self.can.batch and not self.can.chunks and self.nodes.gpus_for_one > 1
+
+    @property
+    def lists_hosts(self) -> bool:
+        """Whether an MPI of the job's own is told the nodes, which it may not find by itself."""
+        own = self.launch.body and find_launcher(self.program.command) in read_names("mpi")
+        return bool(own) and self.can.chunks and self.nodes.total > 1
 
     @property
     def uses_gpus(self) -> bool:

@@ -49,12 +49,13 @@ class NodeRow(NamedTuple):
     @property
     def ranks(self) -> str:
         """The global ranks in words."""
-        return "by address" if self.global_ranks is None else format_ranges(self.global_ranks)
+        return "at the start" if self.global_ranks is None else format_ranges(self.global_ranks)
 
 
 def list_nodes(plan: Plan) -> Iterator[NodeRow]:
     """Yield every node of the job, in order."""
     known = plan.nodes.total == 1 or plan.launch.rendezvous in ("static", "env")
+    known = known and not plan.launch.body  # whose own launcher deals them
     place = plan.nodes.place
     first, index = 0, place.first if place else 0
     listens = plan.launch.mode in ("torchrun", "direct") and plan.launch.rendezvous != "file"

@@ -27,8 +27,6 @@ from jobgen.spec.tables import read_rows
 from jobgen.spec.units import format_duration, format_time
 
 DEFAULT = "default"
-# As torch.distributed.elastic sorts its _NodeDesc.
-_BY_ADDRESS = "torch assigns global ranks by the nodes' addresses as text, then by process ID."
 _WORDS = {(of, which): words for of, which, words in read_rows("words.txt", room="rendering")}
 
 
@@ -127,14 +125,14 @@ def explain(loaded: LoadedSpec, plan: Plan) -> Explanation:
     """Explain `plan`, which `loaded` was resolved to."""
     origins = _Origins(loaded, plan)
     nodes = tuple(list_nodes(plan))
-    ordered = nodes[0].global_ranks is not None
+    dealt = "body" if plan.launch.body else "agents"
     charge = f"site.queues.{plan.requests.queue}.charge|site.charge"
     mode, meets = plan.launch.mode, plan.launch.rendezvous
     host = mode if ("host", mode) in _WORDS else meets
     return Explanation(
         title=format_title(plan),
         nodes=nodes,
-        ranks="Global ranks follow the nodes' order." if ordered else _BY_ADDRESS,
+        ranks=_WORDS["ranks", "known" if nodes[0].global_ranks is not None else dealt],
         device=plan.nodes.device,
         rendezvous=_WORDS["host", "lone" if plan.lone else host],
         cost=estimate_cost(plan, origins.found([charge])),
@@ -368,6 +366,7 @@ def _describe_variables(plan: Plan) -> dict[str, object]:
         "here": not plan.can.batch,
         "lists_nodes": by_slurm,
         "through_srun": launch.launcher == "srun" or (by_slurm and launch.launcher == "mpiexec"),
+        "lists_hosts": plan.lists_hosts,
         "may_be_openmpi": launch.flavor in (None, "openmpi"),
         "interface": launch.interface,
         "alone": launch.alone,

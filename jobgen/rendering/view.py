@@ -166,6 +166,7 @@ class ScriptView:
     def _describe_gpus(self) -> None:
         plan, nodes = self.plan, self.plan.nodes
         self.starts_more = plan.starts_more
+        self.lists_hosts = plan.lists_hosts
         self.uses_gpus = plan.uses_gpus
         self.records_gpus = nodes.usage and self.uses_gpus
         self.of_amd = plan.environment.gpu_maker == "amd"

@@ -327,6 +327,21 @@ def test_mpiexec_starts_every_process_and_one_that_fails_ends_all(
     wait_until(lambda: not any(cluster.processes(r"allreduce\.py|/script ").values()))
 
 
+def test_an_mpirun_of_ones_own_fills_all_nodes_though_it_was_built_without_pbs(
+    pbs: Cluster, tmp_path: Path
+) -> None:
+    changes: Any = _with_mpiexec(pbs, tmp_path, "openmpi") | {
+        "launch": {"mode": "plain", "processes_per_node": 2},
+        "run": {"command": ["mpiexec", "sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(uname -n)"]},
+    }
+    agent = str(Path(__file__).parent / "mpiexec/ssh_by_tm")
+    changes["environment"]["variables"]["OMPI_MCA_plm_rsh_agent"] = agent
+    job = run(pbs, tmp_path / "here", **changes)
+    assert job.wait() == "done 0", job.everything()
+    (log,) = job.run_dir.glob("logs/*/rank-0.out")
+    assert sorted(log.read_text().splitlines()) == [f"{rank} n{rank // 2 + 1}" for rank in range(6)]
+
+
 @pytest.mark.parametrize(
     ("cluster", "mode"),
     [("slurm", "torchrun"), ("pbs", "direct")],

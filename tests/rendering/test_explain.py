@@ -155,6 +155,25 @@ def test_global_ranks_are_told_where_they_are_known(
     assert ("follow the nodes' order" in found.ranks) == (ranks[0] is not None)
 
 
+MPI = edited(("", "launch: {mode: plain, processes_per_node: 2}\n"))
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [("mpirun, python", True), ("env, A=b, mpiexec.hydra", True), ("pbsdsh", False)],
+)
+def test_ranks_that_its_own_launcher_deals_are_not_promised(command: str, told: bool) -> None:
+    """A launcher of MPI is told the nodes: built without PBS, it would take the first alone."""
+    text = re.sub("run: .*", f"run: {{command: [{command}, a.py]}}", MPI)
+    found = explained(text, scheduler="pbs")
+    assert [row.global_ranks for row in found.nodes] == [None, None]
+    assert "own launcher" in found.ranks
+    written = exported(render(plan_of(text, scheduler="pbs")))
+    listed = {line.what.partition("=")[0] for line in found.variables}
+    names = {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}
+    assert names & written == names & listed == (names if told else set())
+
+
 @pytest.mark.parametrize(
     ("in_spec", "target", "origin"),
     [
