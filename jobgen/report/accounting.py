@@ -37,11 +37,13 @@ def _count(kind: str, jobs: list[JobRecord]) -> tuple[dict[str, Used], str]:
     if jobs[0].local:
         return {}, "CPU time and memory are not known: this machine has no scheduler to count them"
     chains = {job.id: list_chain(job) for job in jobs if not job.shares}
+    if not chains:  # who asks about no job is told of all
+        return {}, f"{kind} counts a job that tasks share, and not each of its tasks"
     ids = [one for chain in chains.values() for one in chain]
     answers = SCHEDULERS[kind].usage.read_usage(ids, partial(process.ask, timeout=_QUERY_SECONDS))
     counted = {}
     for job_id, chain in chains.items():
         if known := [answers[one] for one in chain if one in answers]:
             counted[job_id] = reduce(Used.and_then, known)
-    missing = len(jobs) - len(counted)
+    missing = len(chains) - len(counted)
     return counted, f"{kind} no longer knows {format_count(missing, 'job')}" if missing else ""

@@ -21,6 +21,7 @@ from jobgen.jobs.record import JobRecord
 from jobgen.output import format_json
 from jobgen.process import CommandResult
 from jobgen.report import report
+from jobgen.report.accounting import read_accounting
 from jobgen.report.facts import Curve, Report, Use
 from jobgen.report.figures import (
     format_number,
@@ -634,6 +635,24 @@ def test_the_tasks_of_an_array_that_was_started_by_hand_have_the_values_of_its_s
     script = array.run_dir / "script"
     script.write_text(script.read_text().replace("--lr 0.001)", "--lr '0.001)"))
     assert of(array).runs[0].varied == {}
+
+
+@pytest.mark.parametrize(("kind", "number"), [("pbs", "9.pbs"), ("slurm", "9")])
+def test_of_tasks_that_share_a_job_no_scheduler_is_asked(
+    tmp_path: Path, kind: str, number: str
+) -> None:
+    array = {"values": {"lr": [1, 2]}, "together": 2}
+    asks = {"scheduler": kind, "resources": {"gpus_per_node": 1, "cpus_per_gpu": 1}}
+    content = {"name": "a", "array": array, "run": {"module": "m"}, **asks}
+    job = make(tmp_path, number, ranks=1, lines="", content=content)
+    job = JobRecord(**{**vars(job), "tasks": 2, "together": 2})
+    job.save()
+    usage, problem = read_accounting(list(job.parts))
+    assert (usage, problem) == (
+        {},
+        f"{kind} counts a job that tasks share, and not each of its tasks",
+    )
+    assert [run.varied for run in of(job).runs] == [{"lr": "1"}, {"lr": "2"}]
 
 
 def test_a_run_that_timed_out_is_told_so_once_and_in_its_time_line(tmp_path: Path) -> None:
