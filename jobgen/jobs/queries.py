@@ -114,7 +114,8 @@ class SchedulerAnswer:
         known = [self.states[name] for name in map(folder_name, ids) if name in self.states]
         array = self.states.get(left.job.whole_dir.name) if left.job.array else None
         # A task that has not begun does not have its own entry, or one that does not say why.
-        if array and all(one == State("queued") for one in known):
+        mute = array and array.name == "queued" and {*known} == {State("queued")}
+        if array and (mute or not known):
             known = [array]
         # Of jobs that began long before there was this one, another has had its number.
         return [

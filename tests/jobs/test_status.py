@@ -303,6 +303,11 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
     (asked,) = (call for call in scheduler.calls if call[0] == "qstat")
     assert asked[:5] == ["qstat", "-f", "-t", "-F", "dsv"]
     assert sorted(asked[5:]) == ["4.pbs", "5.pbs", "6[].pbs"]
+    told = json.loads(jobgen("status", "6", "--json").out)["jobs"][0]
+    assert (told["reason"], [task["state"] for task in told["tasks"]]) == (
+        "1 running, 1 queued",
+        ["running", "queued"],
+    )
     # What has ended by the scheduler's word is not asked for again.
     scheduler.answers.pop("sacct")
     scheduler.calls.clear()
