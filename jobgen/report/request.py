@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from functools import cache
@@ -23,6 +24,7 @@ from jobgen.spec.load import load
 from jobgen.spec.secrets import mask_override
 
 _PATHS = {"out"}  # settings of the trainer in which all runs differ
+_OPTION = re.compile("--?[A-Za-z]")  # and no number below 0
 
 
 class Asked(NamedTuple):
@@ -78,8 +80,8 @@ def _name_values(words: Iterable[str]) -> dict[str, str]:
         name, equals, value = word.partition("=")
         if equals:
             values[name.lstrip("-")] = value
-        elif word.startswith("--"):
-            values[name.lstrip("-")] = "true" if following.startswith("--") else following
+        elif _OPTION.match(word):
+            values[name.lstrip("-")] = "true" if _OPTION.match(following) else following
     return values
 
 

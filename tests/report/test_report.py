@@ -623,17 +623,18 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
 def test_the_tasks_of_an_array_that_was_started_by_hand_have_the_values_of_its_script(
     tmp_path: Path,
 ) -> None:
-    content = spec(4, array={"list": [{"lr": 1e-3}, {"lr": 3e-4}]})
+    content = spec(4, array={"list": [{"i": "a", "-lr": 1e-3}, {"i": "-1", "-lr": 3e-4}]})
     array = make(tmp_path, "9[].pbs", ranks=4, lines="", content=content)
     (array.run_dir / "job.yaml").unlink()
     array = JobRecord(**{**vars(array), "tasks": 2})
     array.save()
     told = of(array)
-    assert [run.varied for run in told.runs] == [{"lr": "0.001"}, {"lr": "0.0003"}]
+    values = [{"i": "a", "lr": "0.001"}, {"i": "-1", "lr": "0.0003"}]
+    assert [run.varied for run in told.runs] == values
     assert told.comparison
-    assert told.comparison.settings == ("lr",)
+    assert told.comparison.settings == ("i", "lr")
     script = array.run_dir / "script"
-    script.write_text(script.read_text().replace("--lr 0.001)", "--lr '0.001)"))
+    script.write_text(script.read_text().replace("-lr 0.001)", "-lr '0.001)"))
     assert of(array).runs[0].varied == {}
 
 
