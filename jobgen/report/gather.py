@@ -41,7 +41,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
     asked = read_asked(str(folder.home), script, has_spec=bool(spec))
-    plan, task = asked.plan, read_task(job, script)
+    plan, task = asked.plan, read_task(job, asked, script)
     history = _read_history(job, asked.metrics)
     attempts = folder.attempts(history.first_steps(), over=state.ended)
     training = history.training()

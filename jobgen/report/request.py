@@ -14,6 +14,7 @@ from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.recorded import resolve_recorded
 from jobgen.jobs.table import read_given
+from jobgen.plan.array import list_tasks, make_rows
 from jobgen.plan.cost import estimate_cost
 from jobgen.plan.plan import Plan, TaskArray, TimeLimit
 from jobgen.records import NamedTuple
@@ -30,11 +31,12 @@ _OPTION = re.compile("--?[A-Za-z]")  # and no number below 0
 class Asked(NamedTuple):
     """What the script and the spec tell; `problem` is why that is not all."""
 
-    overrides: dict[str, str]  # by their paths
+    overrides: dict[str, str]  # by their paths; what an array is, its tasks tell
     site: str | None = None
     plan: Plan | None = None
     about: Header | None = None  # of the script
     metrics: str = ""  # the path of its metrics, if the spec names one
+    own: str = ""  # of the one task of an array that the job is: what that alone is given
     problem: str = ""
 
 
@@ -46,7 +48,8 @@ def read_asked(home: str, script: str, *, has_spec: bool) -> Asked:
         lacks = "the request is not known: the script has no header of jobgen's"
         return Asked({}, problem=lacks if script and has_spec else "")
     given = (mask_override(word).partition("=") for word in about.overrides)
-    asked = Asked({path: value for path, _, value in given}, about.site, about=about)
+    kept = {path: value for path, _, value in given if not re.match(r"array\b", path)}
+    asked = Asked(kept, about.site, about=about)
     path = os.path.relpath(os.path.join(home, "job.yaml"))
     return _add_plan(asked, about, path=path) if has_spec else asked
 
@@ -61,13 +64,19 @@ def _add_plan(asked: Asked, about: Header, *, path: str) -> Asked:
         problem = f"the request is not known: job.yaml cannot be resolved: {first}"
         return asked._replace(problem=problem)
     metrics = loaded.spec.report.metrics or ""
-    return asked._replace(site=about.site or plan.site.title, plan=plan, metrics=metrics)
+    asked = asked._replace(site=about.site or plan.site.title, plan=plan, metrics=metrics)
+    if about.task is None or not loaded.spec.array:
+        return asked
+    tasks = list_tasks(loaded)
+    numbers = tuple(map(loaded.spec.array.number, range(len(tasks))))
+    row = make_rows(TaskArray(tasks, numbers))[about.task]
+    return asked._replace(own=str(row).strip().partition(" ")[2])
 
 
-def read_task(job: JobRecord, script: str) -> dict[str, str]:
+def read_task(job: JobRecord, asked: Asked, script: str) -> dict[str, str]:
     """Return the values of an array's task, of `--lr 3e-3` or `SEED=1`; none for another job."""
     index = job.run_dir.name.rpartition("_")[2]
-    given = read_given(script).get(index, "") if job.array else ""
+    given = read_given(script).get(index, "") if job.array else asked.own
     try:
         return _name_values(shlex.split(given))
     except ValueError:  # somebody has edited it

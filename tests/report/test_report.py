@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import BEGAN, WARNING, make, metrics, spec
-from support import ROOT, jobgen, working_in
+from support import ROOT, jobgen, load, working_in
 
 from jobgen.errors import RefusedError
 from jobgen.jobs.record import JobRecord
 from jobgen.output import format_json
+from jobgen.plan.resolve import resolve
 from jobgen.process import CommandResult
+from jobgen.rendering.render import render
 from jobgen.report import report
 from jobgen.report.accounting import read_accounting
 from jobgen.report.facts import Curve, Report, Use
@@ -654,6 +656,19 @@ def test_of_tasks_that_share_a_job_no_scheduler_is_asked(
         f"{kind} counts a job that tasks share, and not each of its tasks",
     )
     assert [run.varied for run in of(job).runs] == [{"lr": "1"}, {"lr": "2"}]
+
+
+def test_a_rerun_of_one_task_has_the_values_of_the_task(tmp_path: Path) -> None:
+    """And what an array was given on the command line is no setting beside those."""
+    choices = '[{"lr": 2}, {"lr": 3, "environment.variables.A": "b"}]'
+    words = (f'array={{"list": {choices}, "numbers": [4, 5]}}', "run.args.steps=7")
+    job = make(tmp_path, "9.pbs", ranks=1, lines="", overrides=words, settings={})
+    loaded = load((job.run_dir / "job.yaml").read_text(), *words)
+    (job.run_dir / "script").write_text(render(resolve(loaded, task=1)))
+    (run,) = of(job).runs
+    assert run.varied == {"JOBGEN_TASK": "5", "A": "b", "lr": "3"}
+    assert run.settings.items() >= run.varied.items()
+    assert not any(key.startswith("array") for key in run.settings)
 
 
 def test_a_run_that_timed_out_is_told_so_once_and_in_its_time_line(tmp_path: Path) -> None:
