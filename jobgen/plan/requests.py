@@ -16,6 +16,10 @@ from jobgen.spec.model import After
 _OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
 _QUOTED = re.compile(r"\"[^\"]* -[^\"]*\"|'[^']* -[^']*'")  # what may look like options
 _IN_CHUNK = r"[A-Za-z_]\w*=[\w.-]+"
+_OF_CHUNKS = (
+    *("resources.cpus_per_node", "resources.cpus_per_gpu", "resources.gpus_per_node"),
+    *("resources.memory_per_node", "resources.constraint", "launch.processes_per_node"),
+)
 KINDS = ("afterok", "afterany", "afternotok", "after")
 
 
@@ -77,19 +81,29 @@ def list_options(text: str) -> Iterator[str]:
 def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
     if not (context.spec.directives or plan.defaults.directives):
         return
-    keys, written = _list_keys(context), {*_list_written(plan)}
+    known, written = _list_keys(context), {*_list_written(plan)}
+    # The author of a body may say in other words what the keys say.
+    keys = known if context.spec.run.body is None else {}
     for index, line in enumerate(context.spec.directives):
         sign, _, text = line.partition(" ")
         for option in list_options(text) if sign == plan.can.sign else ():
             key, hint = keys.get(option), plan.can.refused.get(option)
+            lost = "" if keys or option == "-l place" else _find_given(context, known.get(option))
             rules = {
+                "option_counts": lost,
                 "option_away": hint,
                 "option_moves": option in plan.can.moves,
                 "option_array": key == "array" and not plan.array.tasks,
                 "option_twice": key in written,
             }
-            facts = {"index": index, "option": option, "key": key, "hint": hint}
+            facts = {"index": index, "option": option, "key": key, "hint": hint, "lost": lost}
             yield from context.refuse(rules, **facts)
+    yield from _find_repeats_of_site(context, plan, keys, written)
+
+
+def _find_repeats_of_site(
+    context: Context, plan: Plan, keys: dict[str, str], written: set[str]
+) -> Iterator[Problem]:
     for text in plan.defaults.directives:
         for option in list_options(text):
             key = keys.get(option)
@@ -98,9 +112,16 @@ def _find_repeats(context: Context, plan: Plan) -> Iterator[Problem]:
             yield from context.refuse(rules, key=key, text=text)
 
 
+def _find_given(context: Context, key: str | None) -> str:
+    """Return what the command line gives of a key that a body's own directive decides."""
+    keys = (key, *(_OF_CHUNKS if key == "resources.nodes" and context.site.can.chunks else ()))
+    places = context.loaded.positions
+    return next(
+        (one for one in keys if one in places and places[one].file.startswith("--set ")), ""
+    )
+
+
 def _list_keys(context: Context) -> dict[str, str]:
-    if context.spec.run.body is not None:  # its author may say in other words what the keys say
-        return {}
     by_qos = {"-p": "", "--partition": "", "-q": "queue", "--qos": "queue"}
     own = by_qos if context.site.slurm.queue_option == "qos" else {}
     return {**context.site.option_keys, **own}

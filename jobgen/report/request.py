@@ -21,7 +21,7 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 from jobgen.rendering.header import Header
 from jobgen.report.facts import Attempt, Charged, Place
-from jobgen.spec.load import load
+from jobgen.spec.load import LoadedSpec, load
 from jobgen.spec.secrets import mask_override
 
 _PATHS = {"out"}  # settings of the trainer in which all runs differ
@@ -64,13 +64,16 @@ def _add_plan(asked: Asked, about: Header, *, path: str) -> Asked:
         problem = f"the request is not known: job.yaml cannot be resolved: {first}"
         return asked._replace(problem=problem)
     metrics = loaded.spec.report.metrics or ""
-    asked = asked._replace(site=about.site or plan.site.title, plan=plan, metrics=metrics)
-    if about.task is None or not loaded.spec.array:
-        return asked
+    own, site = _write_own(loaded, about.task), about.site or plan.site.title
+    return asked._replace(site=site, plan=plan, metrics=metrics, own=own)
+
+
+def _write_own(loaded: LoadedSpec, task: int | None) -> str:
+    if task is None or not loaded.spec.array:
+        return ""
     tasks = list_tasks(loaded)
     numbers = tuple(map(loaded.spec.array.number, range(len(tasks))))
-    row = make_rows(TaskArray(tasks, numbers))[about.task]
-    return asked._replace(own=str(row).strip().partition(" ")[2])
+    return str(make_rows(TaskArray(tasks, numbers))[task]).strip().partition(" ")[2]
 
 
 def read_task(job: JobRecord, asked: Asked, script: str) -> dict[str, str]:

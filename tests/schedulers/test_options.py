@@ -173,6 +173,32 @@ def test_the_tasks_of_what_starts_its_own_may_stand_in_a_directive() -> None:
     assert "--ntasks asks for what" in complaint(text, *both, scheduler="slurm")
 
 
+@pytest.mark.parametrize(
+    ("directive", "given", "counts"),
+    [
+        ("#PBS -l select=2:ncpus=4+1:ncpus=2", "resources.nodes=1", "-l select"),
+        ("#PBS -l nodes=2:ppn=4", "resources.cpus_per_node=8", "-l nodes"),
+        ("#PBS -l place=scatter", "resources.nodes=1", ""),
+        ("#PBS -l walltime=1:00:00", "resources={nodes: 2, walltime: 2h}", "-l walltime"),
+        ("#PBS -l select=2:ncpus=4", "resources.walltime=2h", ""),
+        ("#SBATCH --gres=gpu:2", "resources.gpus_per_node=4", "--gres gpu"),
+        ("#SBATCH -p a", "queue=b", "-p"),
+    ],
+)
+def test_what_the_command_line_gives_is_not_lost_beside_a_directive_of_a_body(
+    directive: str, given: str, counts: str
+) -> None:
+    """Both may stand in the spec: of an imported one a comment says that the directive counts."""
+    scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
+    text = edited(("module: m", "body: b.sh"), ("", f'directives: ["{directive}"]\n'))
+    if not counts:
+        assert directive in render(resolve(load(text, given), scheduler=scheduler))
+        return
+    key = "resources.walltime" if "walltime" in given else given.partition("=")[0]
+    told = complaint(text, given, scheduler=scheduler)
+    assert f"{counts} counts here, so {key} on the command line has no effect" in told
+
+
 @pytest.mark.parametrize("option", ["-M c2", "--clusters=c2", "--cluster=c2"])
 def test_a_directive_that_sends_the_job_to_another_cluster_is_refused(option: str) -> None:
     text = edited(("", f'directives: ["#SBATCH {option}"]\n'))
