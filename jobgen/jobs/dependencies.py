@@ -70,12 +70,20 @@ def find_unmet(job: JobRecord) -> str:
 def _list_others(job: JobRecord, *, ask: bool = False) -> Iterator[_Other]:
     """Yield each job that this one waits for; `ask` the scheduler about those not begun."""
     for kind, job_id in _read_dependencies(job):
-        records = _list_records(job.folder, folder_name(job_id))
-        other = next(records, None) or _find_chain(job, job_id)
+        other = _find_recorded(job.folder, job_id) or _find_chain(job, job_id)
         if other is None:
             yield _Other(kind, f"job {job_id}")
         else:
             yield _look_at_other(kind, other, ask=ask)
+
+
+def _find_recorded(folder: str, job_id: str) -> JobRecord | None:
+    """Return the job of an ID, or the task of an array, whose record is the array's."""
+    number, _, index = folder_name(job_id).partition("_")
+    job = next(_list_records(folder, number), None)
+    if job and job.together == 1 and index.isdecimal() and int(index) < job.tasks:
+        return job.task(int(index))
+    return job
 
 
 def _look_at_other(kind: str, other: JobRecord, *, ask: bool) -> _Other:

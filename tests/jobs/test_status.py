@@ -952,6 +952,30 @@ def test_a_job_that_waits_for_a_chain_is_cancelled_if_the_chain_fails(
     assert "what to do: repair the first job, " in told  # it is cancelled already
 
 
+@pytest.mark.parametrize(
+    ("array", "task", "kind"), [("8[].pbs", "8[1].pbs", "pbs"), ("8", "8_1", "slurm")]
+)
+def test_a_job_that_waits_for_one_task_of_an_array_is_cancelled_if_that_fails(
+    scheduler: Scheduler, array: str, task: str, kind: str
+) -> None:
+    """Its record is that of the array: the job was unknown for ever."""
+    whole = job(array, name="sweep", kind=kind, tasks=3)
+    attempt(whole.task(0), "failed 1")
+    attempt(whole.task(1))
+    one = job("11", name="last", kind=kind)
+    replace(one, argv=("x", f"--dependency=afterok:{task}")).save()
+    listed = f"Job Id: 11|job_state=H|depend=afterok:{task}\n"
+    listed = listed if kind == "pbs" else "11|PENDING|Dependency|N/A|N/A\n"
+    scheduler.says("qstat" if kind == "pbs" else "squeue", listed)
+    assert jobgen("status", "11") == (0, f"queued\nit waits for sweep {task} (running)\n", "")
+    (whole.task(1).run_dir / "attempts/0/outcome").write_text("failed 1\n")
+    scheduler.says("qstat" if kind == "pbs" else "squeue", "")
+    scheduler.says("sacct", "11|CANCELLED|None|N/A|N/A\n")
+    if kind == "pbs":
+        scheduler.says("qstat", "", words="qstat: Unknown Job Id 11")
+    assert jobgen("status", "11") == (0, f"cancelled\nit needed sweep {task} (failed)\n", "")
+
+
 def test_a_chain_that_was_submitted_since_is_found(scheduler: Scheduler) -> None:
     """A program that looks at jobs again and again has read the chains of the folder before."""
     for first, link, waiting in (("20", "21", "22"), ("30", "31", "32")):
