@@ -163,7 +163,9 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         launch = launch._replace(mode="plain")
     if launch.processes_per_node is None and place.gpus and launch.mode not in ONE_A_NODE:
         launch = launch._replace(processes_per_node=place.gpus)
-    names = list_names(spec)
+    resources, names = spec.resources._replace(nodes=place.nodes), list_names(spec)
+    if most := max(resources.listed_gpus, default=0):  # the list is refused once, of the job
+        resources = resources._replace(gpus_per_node=most)
     environment = _add(spec.environment, role.environment)
     variables = _expand(environment.variables, names)
     run = role.run
@@ -177,7 +179,7 @@ def make_spec(spec: JobSpec, name: str, place: Spot) -> JobSpec:
         launch=launch,
         preflight=None if launch.mode in ONE_A_NODE else spec.preflight,
         environment=environment._replace(variables=variables),
-        resources=spec.resources._replace(nodes=place.nodes),
+        resources=resources,
         after=None,
         directives=(),
     )

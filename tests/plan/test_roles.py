@@ -246,3 +246,12 @@ def test_a_server_and_a_client_run_on_a_laptop(tmp_path: Path) -> None:
     assert (done.returncode, "DONE" in printed) == (0, True), printed
     (output,) = folder.glob("runs/laptop/*/roles/client/logs/*/rank-0.out")
     assert output.read_text() == "3 of 3 are right\n"
+
+
+def test_a_list_of_gpus_is_refused_once_and_not_for_each_role() -> None:
+    """Of the job: each role on its own node was told that nodes says 1."""
+    said = complaints(SPEC.replace("gpus_per_node: 4", "gpus_per_node: [4, 4, 2]"))
+    assert [line.partition(": ")[2] for line in said] == [
+        "resources.gpus_per_node: is a list, and the nodes of a job with roles are alike; give one"
+        " number for all"
+    ]
