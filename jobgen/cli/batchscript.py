@@ -225,13 +225,27 @@ def _write_clean(script: Script, fault: Finding, kept: Imported) -> list[str]:
     return [f"{name}: {write_value(own[name])}" for name in new]
 
 
+def _list_new(imported: Imported, output: str | None) -> dict[str, str]:
+    """Return the texts of a spec and of what it runs beside it, unless that is there already."""
+    if output is None or output == STDOUT:
+        return {}
+    files = {output: imported.yaml}
+    if imported.body and _read(imported.body_file) != imported.body:
+        files[imported.body_file] = imported.body
+    return files
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", newline="", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
 def _write_new(imported: Imported, output: str | None) -> list[str]:
     """Write a spec, and what it runs beside it; return the files, of which none may exist."""
-    if output is None or output == STDOUT:
-        return []
-    files = {output: imported.yaml}
-    if imported.body:
-        files[imported.body_file] = imported.body
+    files = _list_new(imported, output)
     for path in files:
         if os.path.lexists(path):
             raise UsageError(f"{path} already exists; jobgen will not overwrite it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -169,6 +170,6 @@ def say_they_go_on(ids: Sequence[str]) -> None:
     if not ids:
         return
     subject, verb, them = ("job", "is", "it") if len(ids) == 1 else ("jobs", "are", "them")
-    listed = " ".join(ids)
+    listed = shlex.join(ids)
     hint = f"wait for {them} with jobgen wait {listed}, or end {them} with jobgen cancel {listed}"
     put_err(f"{subject} {', '.join(ids)} {verb} not cancelled; {hint}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -58,7 +59,8 @@ def rerun(
     for one, row in zip(jobs, rows, strict=True):
         of_tasks = f", reruns {', '.join(one.rerun_of)}" if failed else ""
         put_err(f"run folder: {row['run_folder']}{of_tasks}")
-    put_err(f"next: jobgen logs -f {jobs[0].id}, jobgen status {' '.join(one.id for one in jobs)}")
+    words = shlex.join(one.id for one in jobs)  # a shell may take brackets for a pattern
+    put_err(f"next: jobgen logs -f {shlex.quote(jobs[0].id)}, jobgen status {words}")
 
 
 _NO_SSH = 255  # the exit code of an ssh that has no connection
@@ -204,7 +206,7 @@ def _name_others(known: Sequence[Job], names: Sequence[str]) -> None:
 
     own = {job.id for job in known}
     if others := [job.id for job in list_jobs()[0] if job.name in names and job.id not in own]:
-        put_err(f"a name is its latest job; for the others: jobgen clean {' '.join(others)}")
+        put_err(f"a name is its latest job; for the others: jobgen clean {shlex.join(others)}")
 
 
 def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -452,8 +453,9 @@ def _format_use(row: JobRow, state: State, nodes: Sequence[NodeUse]) -> list[str
     running = state.name == "running"
     lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
     if state.ended:
-        used = f"`jobgen report {row.id}` shows what it used"
-        lines.append(f"it has ended; {used}, and `jobgen logs {row.id}` its output")
+        word = shlex.quote(row.id)
+        used = f"`jobgen report {word}` shows what it used"
+        lines.append(f"it has ended; {used}, and `jobgen logs {word}` its output")
     return lines
 
 

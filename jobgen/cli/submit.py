@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -55,7 +56,7 @@ def submit(
         return
     put_answer(handed_over, f"{job.id}\n", as_json=as_json)
     put_err(f"run folder: {run_folder}")
-    word = f"--host {host} {job.id}" if host else job.id
+    word = shlex.join([*(("--host", host) if host else ()), job.id])
     put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import islice
 
@@ -86,11 +87,11 @@ def _fill_in(remedy: str, job: JobRecord, node: str) -> str:
     """Put the scheduler's own terms into a remedy, and the job that it is about."""
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     held = run_folder.read_traces(job).open_chain[0]  # of a chain the one whose turn it is
-    advice["release"] = advice["release"].replace("ID", held)
+    advice["release"] = advice["release"].replace("ID", shlex.quote(held))
     advice["leave_out"] = advice["leave_out"].replace("NODE", node)
     has_copy = os.path.isdir(os.path.join(job.folder, name_copy(job.name, job.token)))
     advice["folder"] = COPY if has_copy and job.token else FOLDER
-    return remedy.format(**advice).replace("JOB", job.id)
+    return remedy.format(**advice).replace("JOB", shlex.quote(job.id))
 
 
 def _list_failed_tasks(job: JobRecord) -> dict[int, int]:

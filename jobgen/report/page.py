@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from functools import cache
 from pathlib import Path
 
@@ -97,5 +98,6 @@ def _make_environment() -> Environment:
         "share": figures.format_share,
         "ranks": figures.format_ranks,
         "names": format_names,
+        "in_shell": shlex.quote,
     }
     return environment

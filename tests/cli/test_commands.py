@@ -407,6 +407,17 @@ class TestSubmit:
         assert Path(f"runs/a/{number}/script").read_text() == jobgen("render").out + last
         assert not list(Path("runs/a/submissions").iterdir())
 
+    def test_the_lines_that_are_offered_of_an_array_are_for_any_shell(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The brackets of its ID are a pattern; zsh finds no file for it and runs nothing."""
+        write(PBS + "array: {tasks: 3}\n")
+        write("#!/bin/sh\necho '52[].other'\n", "bin/qsub")
+        Path("bin/qsub").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{Path('bin').resolve()}:{os.environ['PATH']}")
+        err = jobgen("submit").err
+        assert err.endswith("next: jobgen logs -f '52[].other', jobgen status '52[].other'\n")
+
     def test_what_was_submitted_is_on_record(self) -> None:
         write(SLURM)
         jobgen("submit", "--set", "resources.nodes=3")

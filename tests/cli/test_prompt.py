@@ -555,6 +555,8 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         ("render job.yaml -o job.yaml", "type: jobgen render job.yaml -o job.sbatch\n"),
         ("lint a.sh -o a.yaml", "lint writes no file; type: jobgen import a.sh -o a.yaml\n"),
         ("import a.sh --out a.yaml", "type: jobgen import a.sh -o a.yaml\n"),
+        ("import a.sh --force -o job.yaml", "type: jobgen import a.sh -o new.yaml, as import over"),
+        ("import --overwrite a.sh", "type: jobgen import a.sh -o new.yaml, as import over"),
         ("top --gpu 12", "leave it out: jobgen top shows them all; type: jobgen top 12\n"),
         ("logs follow 12", "type: jobgen logs 12 --follow\n"),
         ("logs 12:3", "type: jobgen logs 12 --rank 3\n"),

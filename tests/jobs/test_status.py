@@ -687,7 +687,7 @@ def test_an_array_that_is_held_says_so_also_where_some_tasks_have_ended(
         assert jobgen("status", "7").out.startswith(f"{word}\n{begun}{held}\n")
         told = jobgen("diagnose", "7").out
         assert "[held]" in told
-        assert "`qrls 7[].pbs`" in told
+        assert "`qrls '7[].pbs'`" in told
         assert f"job 7[].pbs is queued: {held}\n" in jobgen("wait", "7").err
 
 
