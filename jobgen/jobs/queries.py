@@ -45,24 +45,24 @@ class SchedulerAnswer:
             self.silence = str(error)
 
     def _ask(self, queue: Queue, ids: list[str], wanted: Mapping[str, list[str]]) -> None:
-        argv = queue.make_query(ids)
+        argv, before = queue.make_query(ids), len(self.states)
         answered, stray = self._add(queue, argv, queue.read_states)
         if stray:  # of a job without a line it is not known whether it has one
             self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
         # Of a job alone that it does not know it says so, and fails.
-        self.mute |= answered and len(ids) == 1 and not self._has_named(ids[0], wanted[ids[0]])
+        self.mute |= answered and len(ids) == 1 and len(self.states) == before
+        self.mute |= self._has_named_others(wanted)
         forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
         if forgotten and (argv := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none
                 _, stray = self._add(queue, argv, queue.read_history)
                 self.mute |= bool(stray)
 
-    def _has_named(self, id: str, folders: list[str]) -> bool:
-        """Whether some answer is about a job, or about any task of an array, if it is of tasks."""
-        number = folder_name(id)
-        if number in folders:
-            return number in self.states
-        return any(name.startswith(f"{number}_") for name in self.states)
+    def _has_named_others(self, wanted: Mapping[str, list[str]]) -> bool:
+        """Whether it lists what nobody has asked about: some job, under another name."""
+        names = {name for folders in wanted.values() for name in folders}
+        arrays = {name.partition("_")[0] for name in names if "_" in name}
+        return any(name.partition("_")[0] not in arrays for name in self.states.keys() - names)
 
     def _add(
         self, queue: Queue, argv: list[str], read: Callable[[str], tuple[dict[str, State], str]]

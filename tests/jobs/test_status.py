@@ -331,6 +331,22 @@ def test_a_notice_among_the_answers_leaves_only_jobs_without_a_line_unknown(
     assert "squeue has printed no answer but '** Maintenance on Monday **'" in err
 
 
+def test_what_squeue_lists_under_another_name_is_not_called_gone(scheduler: Scheduler) -> None:
+    """Those of `sbatch --array` with a script of no array were called failed, and then removed."""
+    for number in ("6", "7", "9"):
+        attempt(job(number))
+    array = job("8", tasks=2)
+    for index in (0, 1):
+        attempt(array.task(index))
+    scheduler.says("squeue", "6_0|RUNNING|None|1|2\n6_1|RUNNING|None|1|2\n")
+    assert "failed" not in jobgen("list").out
+    assert jobgen("status", "6", "7").out.count("unknown") == 2
+    code, out, _ = jobgen("clean", "--failed", "--older", "1s", "--yes")
+    assert (code, out) == (0, "removed 0.0 MB of 0 jobs\n")
+    scheduler.says("squeue", "8_1|RUNNING|None|1|2\n8_2|RUNNING|None|1|2\n")
+    assert jobgen("status", "6", "8").out.count("failed") == 2, "its own tasks are no others"
+
+
 @pytest.mark.parametrize("cut", ["1|RUNN", "1|RUNNING|None|N/A|N/A"])
 def test_half_a_line_is_no_answer(scheduler: Scheduler, cut: str) -> None:
     attempt(job("1"))
