@@ -10,7 +10,7 @@ hash_progress() {    # of what the program, or a role, has saved
 # Each job of a chain works in the run folder of the first.
 first_job=${JOBGEN_CHAIN-}
 unset JOBGEN_CHAIN
-[[ $first_job =~ ^[0-9]*$ ]] || die "JOBGEN_CHAIN is not the id of a job: $first_job"
+[[ $first_job =~ ^[0-9_]*$ ]] || die "JOBGEN_CHAIN is not the id of a job: $first_job"
 
 # `jobgen rerun --continue` writes counted-from, so that earlier starts do not count.
 count_starts() { echo $((attempt + 1 - $(cat "$run_dir/counted-from" 2>/dev/null || echo 0))); }

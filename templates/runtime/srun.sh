@@ -23,8 +23,7 @@ start_launcher() {    # srun would take these variables of an outer job as optio
         "${!SLURM_TRES_@}" SLURM_CPUS_PER_GPU
     SLURM_EXPORT_ENV=ALL launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
 }
-end_job() {    # srun would kill all processes at once; scancel lets them stop in order
-    # Slurm may kill this script before conclude runs.
+end_job() {    # by scancel, as srun kills all at once; Slurm may kill this script before conclude
     if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
     timeout 4 scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :
 }

@@ -232,6 +232,30 @@ def test_a_job_of_a_chain_works_in_the_folder_of_the_first(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("job", "task", "own"),
+    [
+        ("7", "", "7"),
+        ("8", "0", "7_0"),
+        ("7", "1", "7_1"),  # the last has the number of all
+        ("9", "1", "9"),  # of an array that has submitted this job
+        ("6", "1", "6"),  # Slurm does not answer
+    ],
+)
+def test_a_task_of_an_array_that_only_sbatch_knows_of_goes_by_its_name(
+    tmp_path: Path, job: str, task: str, own: str
+) -> None:
+    """`scancel 7` ends all of them, and of a task squeue prints no other name."""
+    program = f"""
+        squeue() {{ printf '%s\n' 8:7_0 7:7_1 9:9_N/A; }}
+        SLURM_JOB_ID={job} SLURM_ARRAY_TASK_ID={task}
+        [[ $SLURM_JOB_ID != 6 ]] || squeue() {{ return 1; }}
+        find_job; echo "$job_id"; JOBGEN_CHAIN=$job_id; . {RUNTIME}/chain.sh
+    """
+    done = call(program, "slurm", folder=tmp_path)
+    assert (done.stdout, done.stderr, done.returncode) == (f"{own}\n", "", 0)
+
+
+@pytest.mark.parametrize(
     ("status", "stop", "outcome", "sentence"),
     [
         (0, "", "done 0", "DONE: all processes ended well"),
