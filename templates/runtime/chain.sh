@@ -140,7 +140,7 @@ queue_successor() {
         say "the next job could not be submitted"
     fi
 }
-list_excluded() { cat "$attempt_dir/lost" "$run_dir/avoid" 2>/dev/null | paste -sd ,; }
+list_excluded() { grep -ohs '[^, ]*' "$attempt_dir/lost" "$run_dir/avoid" | sort -u | paste -sd ,; }
 settle_successor() {
     successor=$run_dir/attempts/after-$job_id
     if [[ -n $goes_on && -z $against ]]; then queue_successor; fi

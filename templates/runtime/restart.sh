@@ -37,9 +37,9 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
     line=$(grep . <<<"${lines:-$text}" | tail -n 1)
     if [[ $cause =~ ^(exit|ambig|program) && -n ${peers-} && $file != */rank-* ]]; then
         verdict=restart cause=peer-lost line=$(grep Error "${peers[-1]}" | tail -n 1)
-    elif [[ $verdict == restart ]]; then    # blames the nodes that the lines name
-        lines=$(printf '%s\n' "$lines" | sed 's/ ON [^ ]*//' | grep -owF -e "$chosen")
-        if [[ $lines || $cause == node-lost ]]; then nodes=$(sort -u <<<"$lines" | xargs); fi
+    elif [[ $verdict == restart ]]; then    # blames the nodes that lines name, not who says it
+        [[ $cause != node-lost ]] || nodes='' lines=${lost:-$(grep -oP -e "$pattern" <<<"$lines")}
+        nodes=$(grep -owF -e "$chosen" <<<"$lines" | sort -u | xargs | grep . || echo "$nodes")
     elif [[ $cause == waited ]]; then    # blames nodes where no rank failed
         nodes=$(grep -vxF -f <(dirname "${peers[@]}" | xargs -n 1 basename) <<<"$chosen" | xargs)
     elif [[ $line == *No\ such* && $line =~ .*[\ \'](/[^\':]+) && -e ${BASH_REMATCH[1]} ]]; then
@@ -65,9 +65,9 @@ start_again() {    # starts again in this allocation if the verdict and the time
     [[ -z $stop$word$warned && -e $attempt_dir/nodes ]] || return 0
     if [[ $status == 0 || $reason == ": PREEMPTED"* ]]; then return; fi
     if judge; [[ $verdict == stop ]]; then return; fi
-    lost=$(sort -u "$run_dir/avoid" | xargs)    # the chain excludes them
+    lost=$(sort -u "$run_dir/avoid" | xargs) lack=(time node)    # the chain excludes them
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
-        { say "this allocation has no node or no time left for another start" && return; }
+        { say "this allocation has no ${lack[good < ${#NODES[@]}]} for another start" && return; }
     say "start $((attempt + 2)) follows in this allocation"
     (word=continued && conclude 1)
     grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -KILL

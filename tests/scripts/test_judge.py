@@ -10,14 +10,21 @@ JUDGE = """
 set +eu
 for file in core $4 restart; do . "$1/$file.sh"; done
 RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2)
-chosen=$'n1\\nn2' reason='' lost=''
+chosen=$'n1\\nn2' lost=$5
+reason=${lost:+": ${lost% *} is lost: Slurm says that it has failed"}
 status=1
 judge
 """
 
 
 def judge(
-    folder: Path, *, launcher: str = "", rank: str = "", attempt: int = 0, kind: str = "nodes"
+    folder: Path,
+    *,
+    launcher: str = "",
+    rank: str = "",
+    attempt: int = 0,
+    kind: str = "nodes",
+    lost: str = "",
 ) -> tuple[list[str], str]:
     """Return the words of the verdict, and its line; rank 1 on n2 has failed if it says a word."""
     own, logs = folder / f"attempts/{attempt}", folder / "logs/n2"
@@ -32,7 +39,7 @@ def judge(
         begun = f"jobgen: n2 is node 1 in start {attempt + 1}; the rendezvous is at n1:20000\n"
         (logs / "agent.log").write_text(f"{begun}rank : 1\nexitcode : 1\n")
     runtime = str(ROOT / "templates" / "runtime")
-    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt), kind]
+    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt), kind, lost]
     subprocess.run(argv, check=False, capture_output=True)
     words, line = (own / "verdict").read_text().rstrip("\n").split("\n")
     return words.split(), line
@@ -78,6 +85,29 @@ def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
 )
 def test_what_a_rank_has_said_decides(tmp_path: Path, said: str, words: list[str]) -> None:
     assert judge(tmp_path, rank=said) == (words, said)
+
+
+BY_N1 = (
+    "slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2030-01-02T03:04:05 DUE TO NODE FAILURE,"
+    " SEE SLURMCTLD LOG FOR DETAILS ***"
+)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "lost", "nodes"),
+    [
+        (f"srun: error: Node failure on n2\n{BY_N1}", "", ["n2"]),
+        (f"srun: error: Node failure on n2\n{BY_N1}", "n2", ["n2"]),
+        (BY_N1, "", []),
+        ("n1: ORTE has lost communication with a daemon\n  Remote daemon: x on node n2", "", ["n2"]),
+        ("[n1:99] ping failed on n2", "", ["n2"]),
+        ("srun: error: Node failure on n2", "n2 n1", ["n1", "n2"]),
+    ],
+)
+def test_a_node_that_tells_of_the_loss_of_another_is_not_to_blame(
+    tmp_path: Path, launcher: str, lost: str, nodes: list[str]
+) -> None:
+    assert judge(tmp_path, launcher=launcher, lost=lost)[0] == ["restart", "node-lost", "-", *nodes]
 
 
 def test_a_full_file_system_that_is_not_named_may_be_the_nodes(tmp_path: Path) -> None:
