@@ -1,6 +1,7 @@
 """A script in two parts: what is this job's, for its reader, and what is the same for all."""
 
 import ast
+import os
 import re
 import subprocess
 from collections import defaultdict
@@ -310,7 +311,7 @@ def test_a_lost_node_that_a_chain_excludes_is_named(tmp_path: Path, code: int) -
         . {RUNTIME}/chain.sh
         attempt_dir=$PWD run_dir=$PWD attempt=0 AT_MOST=2 THEN=requeue job_id=7
         against='' lost_nodes=n3
-        echo n3 >lost
+        echo n3 | tee lost >avoid
         go_on
         echo "${{against:-goes on}}"
     """
@@ -351,6 +352,37 @@ def test_a_failure_of_which_there_is_no_file_names_none(tmp_path: Path) -> None:
         echo "$reason"
     """
     assert call(program, folder=tmp_path).stdout == " with exit code 1\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "kind", "named"),
+    [
+        ("server/node-0.ended client/failed", "", "server"),  # the client has lost it
+        ("client/failed server/node-0.ended", "", "client"),
+        ("server/node-0.ended client/failed", "alone", "client"),
+        ("server/node-0.ended STOP client/failed", "", "client"),
+        ("pool/node-1.ended client/failed pool/node-0.ended", "", "client"),
+        ("pool/node-1.ended pool/node-0.ended client/failed", "", "pool"),
+        ("pool/node-1.ended client/failed", "", "client"),  # its other node goes on
+        ("client/node-0.ended", "", "none"),  # the last one may
+    ],
+)
+def test_a_role_that_ends_early_is_named_though_another_fails_of_it(
+    tmp_path: Path, events: str, kind: str, named: str
+) -> None:
+    for role, nodes in {"server": "n1", "client": "n2", "pool": "n3\nn4"}.items():
+        (tmp_path / f"start-of-{role}").mkdir()
+        (tmp_path / f"start-of-{role}/nodes").write_text(f"{nodes}\n")
+    for second, event in enumerate(events.split()):
+        path = tmp_path / (f"start-of-{event}" if "/" in event else event)
+        path.write_text("1 1\n")
+        os.utime(path, (second, second))
+    program = f"""
+        attempt_dir=$PWD run_dir=$PWD last=client
+        may_end=([server]={kind} [pool]= [client]=)
+        find_role ^ none
+    """
+    assert call(program, "roles", folder=tmp_path).stdout == f"{named}\n"
 
 
 def test_processes_are_told_to_end_though_slurm_does_not_answer(tmp_path: Path) -> None:
