@@ -106,9 +106,9 @@ def _list_own(modules: Sequence[Module]) -> set[str]:
 
 def _names_wrapped(call: Call) -> bool:
     """Whether a call is of an attribute of what is surely a wrapped model."""
-    if "." not in call.name:
+    if "." not in call.name or call.is_imported:
         return False
-    values = [*map(ast.unparse, call.module.list_values(call.name.partition(".")[0], call))]
+    values = [*map(ast.unparse, call.module.list_values(call.head, call))]
     return len(values) == 1 and bool(read_form("wraps").match(values[0]))
 
 
@@ -226,6 +226,7 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
         any(map(read_form("of-rank").search, way)) for way in case.source.list_ways(call.place)
     ),
     "tried": lambda _, call: call.place.tried,
+    "imported": lambda _, call: call.is_imported,
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
     "entry": lambda case, call: call.module is case.source.project.entry,

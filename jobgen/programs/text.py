@@ -79,6 +79,11 @@ class Call(NamedTuple):
         return self.name.partition(".")[0]
 
     @property
+    def is_imported(self) -> bool:
+        """Whether it is of something imported, and of none of the program's variables."""
+        return self.head in self.module.names or spell(self.node.func) != self.name
+
+    @property
     def words(self) -> list[object]:
         """The constants among its arguments without a name."""
         return [node.value for node in self.node.args if isinstance(node, ast.Constant)]

@@ -981,6 +981,19 @@ def test_a_function_that_makes_a_group_for_some_options_is_asked_for_them() -> N
     assert rules(asked) == ["not-wrapped"]
 
 
+@pytest.mark.parametrize(
+    ("imported", "made"),
+    [("from unet import UNet\n", "UNet"), ("import unet\n", "unet.UNet")],
+)
+def test_a_module_is_not_taken_for_the_wrapped_model_of_its_name(imported: str, made: str) -> None:
+    text = f"{SETUP}{imported}unet = DDP({made}())\n{{}}.info()\nloss.backward()\n"
+    text = text.replace("DDP", "torch.nn.parallel.DistributedDataParallel")
+    module = "class UNet:\n    def __init__(self):\n        self.info = print\n"
+    assert look(text.format("unet.module"), unet=module) == []
+    other = text.replace("unet = ", "net = ").format("net")
+    assert rules(look(other, unet=module)) == ["refused"]
+
+
 def test_modules_of_the_project_are_read_too() -> None:
     setup = "import torch.distributed as dist\ndef start():\n    dist.init_process_group()\n"
     text = "from tools.setup import start\nstart()\nprint('LOCAL_RANK')"
