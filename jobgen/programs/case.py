@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from itertools import chain
 
 from jobgen.programs.arguments import read_arguments
 from jobgen.programs.kinds import classify
@@ -34,6 +35,7 @@ class Case:
     def __init__(self, source: Source, size: JobSize) -> None:
         self.source, self.size = source, size
         self.words = [*(size.arguments or ()), *size.swept[0]]
+        self.given = [*(size.arguments or ()), *chain(*size.swept)]
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
         known = _tell(size)

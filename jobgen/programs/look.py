@@ -62,7 +62,7 @@ _MATCHED: dict[str, Callable[[Case, Call], str]] = {
     "within": lambda _, at: "\n".join(map(ast.unparse, at.place.within)),
     "to": lambda _, at: at.target,
     "elsewhere": lambda _, at: at.target,
-    "words": lambda case, _: "\n".join(case.words),
+    "words": lambda case, _: "\n".join(case.given),
     "settings": lambda case, _: "\n".join(map(" ".join, list_settings(case.words))),
     "under": _list_tests,
     "has": lambda case, _: case.source.project.code,

@@ -738,7 +738,8 @@ def test_a_state_that_nothing_loads_is_found(more: str, found: list[str]) -> Non
 CHAINED = ONE._replace(chained="on_walltime", goes_on=True, resubmits=True)
 CONFIGURED = GIVEN._replace(arguments=("--config", "ds.json"))
 SWEPT = FOUR._replace(arguments=(), swept=(("--lr", "1", "--n", "1"), ("--lr", "1", "--n", "2")))
-JOBS = {"CHAINED": CHAINED, "CONFIGURED": CONFIGURED, "SWEPT": SWEPT}
+SWITCHED = FOUR._replace(arguments=("--lr", "1"), swept=(("--warm", "1"), ("--warm", "0")))
+JOBS = {"CHAINED": CHAINED, "CONFIGURED": CONFIGURED, "SWEPT": SWEPT, "SWITCHED": SWITCHED}
 JOBS |= {"EMPTY": ONE._replace(arguments=("--epochs", "0")), "PLAIN": ONE._replace(arguments=())}
 JOBS |= {"SEVERAL": EIGHT, "ONE": ONE, "TASKS": FOUR}
 MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
