@@ -138,14 +138,13 @@ def _answer(size: JobSize) -> dict[str, bool]:
 
 def _tell(size: JobSize) -> dict[str, object]:
     """Return what the job decides of what a program asks for, by its words."""
-    count = "torch.cuda.device_count()"
-    known: dict[str, object] = {**_OF_NODES, count: size.gpus, f"int({count})": size.gpus}
+    known: dict[str, object] = {**_OF_NODES, "torch.cuda.device_count()": size.gpus}
     known["torch.cuda.is_available()"] = size.gpus > 0
     known |= dict.fromkeys(("TYPE_CHECKING", "typing.TYPE_CHECKING"), False)
     if size.lone or size.ray or size.plain:
         return known
     for name in _TOLD:
         known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
-    known["int(os.environ['WORLD_SIZE'])"] = size.world_size
-    known["int(os.environ['LOCAL_WORLD_SIZE'])"] = size.processes
-    return known
+    known["os.environ['WORLD_SIZE']"] = str(size.world_size)
+    known["os.environ['LOCAL_WORLD_SIZE']"] = str(size.processes)
+    return known | {"torch.distributed.get_world_size()": size.world_size}

@@ -138,12 +138,6 @@ def _repeats(case: Case, call: Call) -> bool:
     return len({*values}) < len(values)
 
 
-def _is_beyond(_: Case, call: Call) -> bool:
-    """Whether a number of rounds is beyond the last of their loop."""
-    last = call.fill(call.about["last"])
-    return last.isdigit() and int(call.about["every"]) > int(last)
-
-
 FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "empty": _find_idle_text,
     "main-not-called": _find_uncalled,
@@ -236,16 +230,9 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "trained": lambda case, call: any(
         one.place.scope is call.place.scope for one in case.source.find("loops")
     ),
-    "for-fewer": lambda case, call: int(call.about["entries"]) < case.size.tasks,
-    "for-more": lambda case, call: int(call.about["entries"]) > case.size.tasks,
     "misshaped": lambda case, call: (
         math.prod(map(int, re.findall(r"\d+", call.about["shape"]))) != case.size.world_size
     ),
-    "uneven": lambda case, call: (
-        math.prod(int(call.about[one]) for one in ("each", "steps")) * case.size.world_size
-        != int(call.about["all"])
-    ),
-    "beyond": _is_beyond,
     "repeated": _repeats,
     "looked-for": lambda case, call: all(
         all(map(read_form("looks").search, way)) for way in case.source.list_ways(call.place)
@@ -253,5 +240,4 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "shuffled": lambda _, call: (
         "sampler" in call.given and ast.unparse(call.given.get("shuffle", UNKNOWN)) == "True"
     ),
-    "falling": lambda _, call: int(call.about["first"]) >= int(call.about["last"]),
 }

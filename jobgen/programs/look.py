@@ -10,6 +10,7 @@ import ast
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from jobgen.plan.review import list_settings
@@ -83,10 +84,18 @@ class _Look:
         of_job, of_place = tables.read_needs(rule["needs"], frozenset(PLACES))
         if not of_job.items() <= self.case.answers.items():
             return
-        places = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
+        found = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
+        places = [at for at in found if "holds" not in rule or self._holds(rule["holds"], at)]
         for at in places if places and self._allows(rule) else ():
             if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
                 self._say(name, at)
+
+    def _holds(self, test: str, at: Call) -> bool:
+        """Whether a comparison of numbers of the job and a place comes out true."""
+        with suppress(SyntaxError):  # as of 08
+            node = ast.parse(self._fill(test, at).replace("\\", ""), mode="eval").body
+            return self.case.source.values.find_value(node, at.module) is True
+        return False
 
     def _allows(self, rule: dict[str, str]) -> bool:
         """Whether the program has what a rule wants in it, and nothing that speaks against it."""

@@ -169,7 +169,18 @@ class Module:
 
     def _read_line(self, node: ast.stmt, place: Surroundings) -> Surroundings | None:
         self._walk([node], place)
-        return None if _leaves(node) else place
+        if isinstance(node, ast.Assert):  # fails where its opposite holds
+            self._keep_end(node, place.under(ast.UnaryOp(ast.Not(), node.test)))
+        elif _leaves(node):
+            self._keep_end(node, place)
+            return None
+        return place
+
+    def _keep_end(self, node: ast.stmt, place: Surroundings) -> None:
+        """Keep that the program fails in a place, if a test decides about it."""
+        if place.tests and read_form("fails").match(ast.unparse(node)):
+            failure = ast.Call(ast.Name("_"), [place.tests[-1]], [], lineno=node.lineno)
+            self._waiting.append((place, failure, "raise"))
 
     def _read_if(self, node: ast.If, place: Surroundings) -> Surroundings:
         """Read both ways of an `if`; what stands behind one that leaves is under the other."""
@@ -352,7 +363,7 @@ def _leaves(node: ast.AST) -> bool:
     return ends or isinstance(node, ast.Return | ast.Continue | ast.Raise)
 
 
-_ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit"})
+_ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit", "parser.error"})
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)
 # What reads a kind of statement, and returns the place of what stands behind it.

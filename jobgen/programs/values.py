@@ -9,14 +9,33 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from jobgen.programs.text import UNKNOWN, Module, Surroundings
+from jobgen.programs.text import UNKNOWN, Module, Surroundings, read_form
 
-_COMPARES: dict[type, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
     **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
+    **{ast.In: lambda one, many: one in many, ast.NotIn: lambda one, many: one not in many},
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mod: operator.mod},
+    # Of numbers alone, as a text may become a long one.
+    **{ast.Mult: lambda one, other: (one + 0) * (other + 0)},
+    **{ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv},
 }
+# The parts of an expression, and what makes its value of theirs.
+_PARTS: dict[type, Callable[[Any], tuple[list[ast.expr], Callable[..., object]]]] = {
+    ast.Constant: lambda node: ([], lambda: node.value),
+    ast.BinOp: lambda node: ([node.left, node.right], _OPERATORS[type(node.op)]),
+    ast.Compare: lambda node: ([node.left, *node.comparators], partial(_compare, node.ops)),
+    ast.Call: lambda node: (node.args if ast.unparse(node.func) == "int" else [UNKNOWN], int),
+    **dict.fromkeys((ast.Tuple, ast.List), lambda node: (node.elts, lambda *values: values)),
+}
+
+
+def _compare(operators: Sequence[ast.cmpop], *sides: object) -> bool:
+    pairs = zip(operators, itertools.pairwise(sides), strict=True)
+    return all(_OPERATORS[type(by)](*pair) for by, pair in pairs)
 
 
 class Values:
@@ -68,23 +87,23 @@ class Values:
 
     def find_value(self, node: ast.expr, module: Module) -> object:
         """Return the value of an expression; UNKNOWN where it is open."""
-        if isinstance(node, ast.Constant):
-            return node.value
         if isinstance(node, ast.BoolOp | ast.UnaryOp):
             decided = self.decide(node, module)
             return UNKNOWN if decided is None else decided
         if isinstance(node, ast.Name | ast.Attribute):
             return self._find_assigned(node, module)
-        known = self._known.get(ast.unparse(node), UNKNOWN)
-        return self._compare(node, module) if known is UNKNOWN else known
+        text = ast.unparse(node)
+        if isinstance(node, ast.Call):
+            text = module.name(node.func) + text.removeprefix(ast.unparse(node.func))
+        known = self._known.get(read_form("asked").sub(r"os.environ['\1']", text), UNKNOWN)
+        return self._combine(node, module) if known is UNKNOWN else known
 
-    def _compare(self, node: ast.expr, module: Module) -> object:
-        """Return what a comparison of two values comes to; UNKNOWN for all else."""
-        if not isinstance(node, ast.Compare) or len(node.ops) > 1:
-            return UNKNOWN
-        sides = [self.find_value(one, module) for one in (node.left, node.comparators[0])]
-        with suppress(KeyError, TypeError):  # no such comparison, or one of a text with a number
-            return UNKNOWN if UNKNOWN in sides else _COMPARES[type(node.ops[0])](*sides)
+    def _combine(self, node: ast.expr, module: Module) -> object:
+        """Return what an expression makes of the values of its parts."""
+        with suppress(KeyError, TypeError, ValueError, ArithmeticError):  # as of text and number
+            parts, make = _PARTS[type(node)](node)
+            values = [self.find_value(one, module) for one in parts]
+            return UNKNOWN if UNKNOWN in values else make(*values)
         return UNKNOWN
 
     def _find_assigned(self, node: ast.Name | ast.Attribute, module: Module) -> object:

@@ -760,6 +760,51 @@ def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
         assert [said in found.message for found in look(one, size=JOBS[job])].count(True) == told
 
 
+CHECKED = """\
+import argparse, os, sys
+import torch.distributed as dist
+def main():
+    world = dist.get_world_size()
+    {CHECK}
+    print(args)
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=60)
+parser.add_argument("--each", type=int, default=4)
+parser.add_argument("--kind", default="gru")
+parser.add_argument("--out")
+args = parser.parse_args()
+nodes = int(os.environ["WORLD_SIZE"]) // int(os.getenv("LOCAL_WORLD_SIZE", "1"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        ("assert args.rows % (args.each * int(os.environ.get('WORLD_SIZE', 1))) == 0", True),
+        ("assert args.rows % args.each == 0", False),
+        ("assert args.rows % args.missing == 0", False),
+        ("assert nodes == 1, 'one node'", True),
+        ("assert 0 < nodes <= 2", False),
+        ("if args.kind not in ('lstm', 'cnn'): raise ValueError(args.kind)", True),
+        ("if args.kind not in ('lstm', 'gru'): raise ValueError(args.kind)", False),
+        ("if not args.out: sys.exit('no folder')", True),
+        ("if not args.out: sys.exit(0)", False),
+        ("if args.out is None: raise SystemExit", False),
+        ("if args.out is None: parser.error('no folder')", True),
+        ("if args.out is None:\n        if data: raise ValueError", False),
+    ],
+)
+def test_what_the_program_refuses_of_the_job_is_found(check: str, told: bool) -> None:
+    text, given = CHECKED.replace("{CHECK}", check), EIGHT._replace(arguments=("--each", "5"))
+    made = text.replace("def main()", "class A:\n  def __init__(self)")
+    sure = [text + "main()\n", text + "if 'RANK' in os.environ:\n    main()\n", made + "A()\n"]
+    # Where another decides whether it comes there, or the function is only named.
+    open_ = [text + "if data:\n    main()\n", text + "KINDS = {'a': main}\n"]
+    for one in (*sure, *open_):
+        found = rules(look(one, size=given))
+        assert ("own-check" in found) == (told and one in sure)
+
+
 RESUMES = (
     "import torch\nstate = torch.load('a.pt')\noptimizer.load_state_dict(state['optimizer'])\n"
 )
