@@ -7,8 +7,10 @@ the name of its words there, the place, and the values in the words.
 
 from __future__ import annotations
 
+import ast
 import glob
 import itertools
+import json
 import math
 import operator
 import os
@@ -17,6 +19,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from string import Template
 from typing import Any
 
@@ -346,8 +349,27 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the options of a command, and what the configuration files that it names hold."""
     for option, value in _list_options(words):
         yield option, value
-        if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json)", value) and os.path.isfile(value):
+        if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json|toml)", value) and os.path.isfile(value):
             yield from _read_settings(value)
+
+
+def sum_settings(settings: Iterable[tuple[str, str]]) -> tuple[str, dict[str, object]]:
+    """Return the one file among settings, and its values by their keys, as in train.lr."""
+    leaves = [(*name.partition(":")[::2], text) for name, text in settings if ":" in name]
+    files = {file for file, _, _ in leaves}
+    values = {
+        key.replace(":", "."): _LITERALS.get(text, read_literal(text, text))
+        for _, key, text in leaves
+    }
+    return (files.pop(), values) if len(files) == 1 else ("", {})
+
+
+def read_literal(text: str, otherwise: object) -> Any:
+    """Return the value of a constant of Python, or another for what is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return otherwise
 
 
 def _read_settings(path: str) -> Iterator[tuple[str, str]]:
@@ -356,8 +378,10 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         text = read_here(path) if os.path.getsize(path) <= _MOST_BYTES else ""
         if path.endswith(".json"):  # which tabs may indent, and no text within it has one
             text = text.replace("\t", " ")
+        if path.endswith(".toml"):
+            text = json.dumps(import_module("tomllib").loads(text), default=str)
         tree = parse_value(text, file=path, explain=False)
-    except (OSError, ValueError, RecursionError, JobgenError):
+    except (OSError, ValueError, RecursionError, ImportError, JobgenError):
         return  # it is for the program to say so
     if isinstance(tree, YamlMapping):
         apart = _read_form("submits").search  # what a tool of the project submits jobs by
@@ -365,6 +389,7 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         yield from ((key, leaf.text) for key, leaf in leaves if not apart(key))
 
 
+_LITERALS = {"true": True, "false": False, "null": None}
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq,
     "1=": lambda number, right: number in (1, right),

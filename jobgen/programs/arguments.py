@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from jobgen.plan.review import read_literal
 from jobgen.programs.source import Source
 from jobgen.programs.text import UNKNOWN, Call, read_form
 from jobgen.records import NamedTuple
@@ -98,7 +99,7 @@ class _Mirror(argparse.ArgumentParser):
             action.required = False  # so that all that is lacking is said at once
             self._needed |= {action.dest: "/".join(action.option_strings)} if sure else {}
         if "default" in texts:
-            action.default = _read_literal(texts["default"], UNKNOWN)
+            action.default = read_literal(texts["default"], UNKNOWN)
         if isinstance(action.default, str) and texts.get("type", "str") not in _TYPES:
             action.default = UNKNOWN  # as the type makes something else of it
 
@@ -177,16 +178,8 @@ def _read_settings(texts: Mapping[str, str], *, typed: bool) -> dict[str, Any]:
     elif "action" in texts:
         given["action"] = ast.literal_eval(action)
     if "const" in texts:
-        given["const"] = _read_literal(texts["const"], None)
+        given["const"] = read_literal(texts["const"], None)
     if typed and action in ("'store'", "'append'"):
         given["type"] = _TYPES.get(texts.get("type", "str"))
-        given["choices"] = _read_literal(texts.get("choices", "None"), None)
+        given["choices"] = read_literal(texts.get("choices", "None"), None)
     return given
-
-
-def _read_literal(text: str, otherwise: object) -> Any:
-    """Return the value of a constant, or another for what is computed."""
-    try:
-        return ast.literal_eval(text)
-    except ValueError:
-        return otherwise

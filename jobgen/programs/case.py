@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from jobgen.plan.review import list_settings, sum_settings
 from jobgen.programs.arguments import read_arguments
 from jobgen.programs.kinds import classify
 from jobgen.programs.project import list_plain
@@ -38,14 +39,16 @@ class Case:
         self.given = [*(size.arguments or ()), *chain(*size.swept)]
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
-        known = _tell(size)
+        self.settings = [*list_settings(["", *self.words])]  # of a word that stands alone, too
+        settings = _tell_settings(self.settings, source.project.code)
+        known = _tell(size) | settings
         source.tell(known, {})
         tasks = [(*(size.arguments or ()), *one) for one in size.swept]
         self.read = read_arguments(source, tasks, given=size.arguments is not None)
-        source.tell(known, self.read.options)
+        source.tell(known, {**self.read.options, **settings})
         self.off = "" if self._find_groups() else source.find_denied("makes")
         if not self.read.sure:
-            source.tell(known, {})
+            source.tell(known, settings)
         self.values = size._asdict() | {
             "few": size.processes - 2,
             "others": size.processes - 1,
@@ -145,6 +148,24 @@ def _tell(size: JobSize) -> dict[str, object]:
         return known
     for name in _TOLD:
         known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
-    known["os.environ['WORLD_SIZE']"] = str(size.world_size)
-    known["os.environ['LOCAL_WORLD_SIZE']"] = str(size.processes)
+    known["os.environ.WORLD_SIZE"] = str(size.world_size)
+    known["os.environ.LOCAL_WORLD_SIZE"] = str(size.processes)
     return known | {"torch.distributed.get_world_size()": size.world_size}
+
+
+def _tell_settings(settings: Sequence[tuple[str, str]], code: str) -> dict[str, object]:
+    """Return what the job's one file of settings holds, by the names that keep it, as in cfg.lr."""
+    file, values = sum_settings(settings)
+    loads = [*read_form(f"loads-{file.rpartition('.')[2]}").finditer(code)]
+    line = code[: loads[0].start()].rpartition("\n")[2] if loads else ""
+    found = {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
+    part, change = (spell_form(f"{one}-settings") for one in ("part", "change"))
+    if len(loads) != 1 or re.search(change.replace("NAMES", "|".join(found)), code):
+        return {}
+    parts = re.findall(part.replace("NAMES", "|".join(found)), code)
+    return {
+        f"{name}{key.removeprefix(above)}": value
+        for name, above in [*((f"{one}.", "") for one in found), *parts]
+        for key, value in values.items()
+        if key.startswith(above)
+    }

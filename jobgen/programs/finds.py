@@ -88,7 +88,7 @@ def _find_wrapped(case: Case) -> list[Call]:
     """Return the calls of what DistributedDataParallel does not hand on of the model in it."""
     modules = case.source.project.modules
     own = _list_own(modules)
-    calls = [one for module in modules for one in module.calls if _names_wrapped(one)]
+    calls = [one for module in modules for one in module.calls if _names_wrapped(case, one)]
     parts = [call.name.split(".") for call in calls]
     places = [
         call._replace(about={"name": name, "attribute": attribute})
@@ -104,9 +104,9 @@ def _list_own(modules: Sequence[Module]) -> set[str]:
     return own | {name[5:] for module in modules for name in module.assigned if name[:5] == "self."}
 
 
-def _names_wrapped(call: Call) -> bool:
+def _names_wrapped(case: Case, call: Call) -> bool:
     """Whether a call is of an attribute of what is surely a wrapped model."""
-    if "." not in call.name or call.is_imported:
+    if "." not in call.name or PLACES["imported"](case, call):
         return False
     values = [*map(ast.unparse, call.module.list_values(call.head, call))]
     return len(values) == 1 and bool(read_form("wraps").match(values[0]))
@@ -220,7 +220,9 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
         any(map(read_form("of-rank").search, way)) for way in case.source.list_ways(call.place)
     ),
     "tried": lambda _, call: call.place.tried,
-    "imported": lambda _, call: call.is_imported,
+    "imported": lambda _, call: (
+        call.head in call.module.names or ast.unparse(call.node.func) != call.name
+    ),
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
     "entry": lambda case, call: call.module is case.source.project.entry,

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from jobgen.plan.review import list_settings
 from jobgen.programs.case import PYTHON, Case
 from jobgen.programs.finds import FINDS, PLACES
 from jobgen.programs.project import Project
@@ -64,7 +63,7 @@ _MATCHED: dict[str, Callable[[Case, Call], str]] = {
     "to": lambda _, at: at.target,
     "elsewhere": lambda _, at: at.target,
     "words": lambda case, _: "\n".join(case.given),
-    "settings": lambda case, _: "\n".join(map(" ".join, list_settings(case.words))),
+    "settings": lambda case, _: "\n".join(map(" ".join, case.settings)),
     "under": _list_tests,
     "has": lambda case, _: case.source.project.code,
     "lacks": lambda case, _: case.source.project.code,

@@ -50,7 +50,7 @@ class Source:
             for place in (call.place, *self.list_uses(call.place.scope)):
                 test = self.values.find_failing(place)
                 if test is not None:
-                    return ast.unparse(test)
+                    return ast.unparse(test).removeprefix("not not ")
         return ""
 
     @cached_property

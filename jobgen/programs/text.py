@@ -79,11 +79,6 @@ class Call(NamedTuple):
         return self.name.partition(".")[0]
 
     @property
-    def is_imported(self) -> bool:
-        """Whether it is of something imported, and of none of the program's variables."""
-        return self.head in self.module.names or spell(self.node.func) != self.name
-
-    @property
     def words(self) -> list[object]:
         """The constants among its arguments without a name."""
         return [node.value for node in self.node.args if isinstance(node, ast.Constant)]
@@ -109,9 +104,14 @@ class Call(NamedTuple):
         return "".join(self._spell(ast.unparse(one)) for one in given[:1])
 
     def _spell(self, text: str) -> str:
+        text = read_form("asks").sub(self._settle, text) if self.module.options else text
         for _ in range(2):  # as a name may stand for another
             text = self.fill(text)
         return read_form("path").sub(r"'\g<folder>/\g<name>'", text)
+
+    def _settle(self, word: re.Match[str]) -> str:
+        key = spell_asked(word[0])
+        return repr(self.module.options[key]) if key in self.module.options else word[0]
 
     def fill(self, text: str) -> str:
         """Return a text with what its names stand for in this place, by `or` where that is open."""
@@ -341,6 +341,11 @@ def spell_form(name: str) -> str:
     lines = tables.read_lines("forms.txt", room="programs")
     form = next(line for line in lines if line.startswith(f"{name} "))
     return re.sub("<<(.+?)>>", lambda one: spell_form(one[1]), form.partition(" ")[2])
+
+
+def spell_asked(text: str) -> str:
+    """Return a key of settings, or a variable, that is asked for, in one way: cfg.train.lr."""
+    return read_form("asked").sub(r".\1", text.replace("os.getenv(", "os.environ.get("))
 
 
 def spell(node: ast.expr) -> str:

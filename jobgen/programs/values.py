@@ -9,10 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
-from jobgen.programs.text import UNKNOWN, Module, Surroundings, read_form
+from jobgen.programs.text import UNKNOWN, Module, Surroundings, spell_asked
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
@@ -27,15 +26,15 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 _PARTS: dict[type, Callable[[Any], tuple[list[ast.expr], Callable[..., object]]]] = {
     ast.Constant: lambda node: ([], lambda: node.value),
     ast.BinOp: lambda node: ([node.left, node.right], _OPERATORS[type(node.op)]),
-    ast.Compare: lambda node: ([node.left, *node.comparators], partial(_compare, node.ops)),
+    ast.Compare: lambda node: (
+        [node.left, *node.comparators],
+        lambda *sides: all(
+            _OPERATORS[type(by)](*two) for by, *two in zip(node.ops, sides, sides[1:], strict=False)
+        ),
+    ),
     ast.Call: lambda node: (node.args if ast.unparse(node.func) == "int" else [UNKNOWN], int),
     **dict.fromkeys((ast.Tuple, ast.List), lambda node: (node.elts, lambda *values: values)),
 }
-
-
-def _compare(operators: Sequence[ast.cmpop], *sides: object) -> bool:
-    pairs = zip(operators, itertools.pairwise(sides), strict=True)
-    return all(_OPERATORS[type(by)](*pair) for by, pair in pairs)
 
 
 class Values:
@@ -92,10 +91,10 @@ class Values:
             return UNKNOWN if decided is None else decided
         if isinstance(node, ast.Name | ast.Attribute):
             return self._find_assigned(node, module)
-        text = ast.unparse(node)
+        full = text = ast.unparse(node)
         if isinstance(node, ast.Call):
-            text = module.name(node.func) + text.removeprefix(ast.unparse(node.func))
-        known = self._known.get(read_form("asked").sub(r"os.environ['\1']", text), UNKNOWN)
+            full = module.name(node.func) + text.removeprefix(ast.unparse(node.func))
+        known = self._known.get(full, self._known.get(spell_asked(text), UNKNOWN))
         return self._combine(node, module) if known is UNKNOWN else known
 
     def _combine(self, node: ast.expr, module: Module) -> object:
