@@ -298,7 +298,8 @@ def _list_words(job: _Subject) -> _Texts:
         text, name = _read_text(job.role), job.role.name.upper()
         yield "role", "run", f"{name}\n{text}"
         others = (f"{one.name.upper()} {' '.join(one.plan.program.command)}" for one in job.roles)
-        yield "asking", "run", "\n".join([name, text, "---", *others])
+        settings = map(" ".join, job.settings)
+        yield "asking", "run", "\n".join([name, text, *settings, "---", *others])
     yield "given", "run.command" if command else "run.args", " ".join(whole)
     for option, value in job.settings:
         yield "word", "run.args", f"{option} {value}"

@@ -37,9 +37,10 @@ class Case:
         self.source, self.size = source, size
         self.words = [*(size.arguments or ()), *size.swept[0]]
         self.given = [*(size.arguments or ()), *chain(*size.swept)]
+        self.files = ["", *self.words, *source.list_hydra()]  # and the program itself before them
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
-        self.settings = [*list_settings(["", *self.words])]  # of a word that stands alone, too
+        self.settings = [*list_settings(self.files)]
         settings = _tell_settings(self.settings, source.project.code)
         known = _tell(size) | settings
         source.tell(known, {})

@@ -18,7 +18,7 @@ from jobgen.programs.finds import FINDS, PLACES
 from jobgen.programs.project import Project
 from jobgen.programs.remark import JobSize, Remark, join_remarks, make_remark, read_rules
 from jobgen.programs.source import Source
-from jobgen.programs.text import Call, is_newer, spell_form
+from jobgen.programs.text import Call, Module, is_newer, spell_form
 from jobgen.spec import tables
 
 _IDLE = {"empty", "main-not-called"}  # by which nothing is run that more could be said of
@@ -64,11 +64,13 @@ _MATCHED: dict[str, Callable[[Case, Call], str]] = {
     "elsewhere": lambda _, at: at.target,
     "words": lambda case, _: "\n".join(case.given),
     "settings": lambda case, _: "\n".join(map(" ".join, case.settings)),
+    "job": lambda case, _: case.size.asked,
+    "no-job": lambda case, _: case.size.asked,
     "under": _list_tests,
     "has": lambda case, _: case.source.project.code,
     "lacks": lambda case, _: case.source.project.code,
 }
-_DENIED = {"unless", "elsewhere", "lacks"}  # and must not match
+_DENIED = {"unless", "elsewhere", "lacks", "no-job"}  # and must not match
 
 
 class _Look:
@@ -103,17 +105,22 @@ class _Look:
         return not against and re.search(wanted, self.case.source.project.code) is not None
 
     def _find_places(self, rule: dict[str, str]) -> list[Call]:
-        """Return the calls that a rule is about; without `calls`, the first line of the program."""
-        entry = self.case.source.project.entry
+        """Return the calls that a rule is about; without `calls`, the lines that it matches."""
         if "calls" in rule:
             return self._find_calls(rule)
-        match = re.search(self._fill(rule.get("with", "")), entry.code)
+        modules = self.case.source.project.modules[: None if "anywhere" in rule else 1]
+        return [place for one in modules if (place := self._find_text(rule, one))]
+
+    def _find_text(self, rule: dict[str, str], module: Module) -> Call | None:
+        """Return the line of a file that a rule is about, if the program comes to what it calls."""
+        match = re.search(self._fill(rule.get("with", "")), module.code)
         if not match:
-            return []
+            return None
         start = match.start("at" if "at" in match.re.groupindex else 0)
-        line = ast.Pass(lineno=entry.code.count("\n", 0, start) + 1)
-        place = self._fit(rule, entry.whole._replace(node=line, about=match.groupdict()))
-        return [place] if place else []
+        line = ast.Pass(lineno=module.code.count("\n", 0, start) + 1)
+        at = next((one for one in module.calls if one.line == line.lineno), module.whole)
+        reached = self.case.source.is_reached(at.place)
+        return self._fit(rule, at._replace(node=line, about=match.groupdict())) if reached else None
 
     def _find_calls(self, rule: dict[str, str]) -> list[Call]:
         calls = self.case.source.find(rule["calls"])
@@ -129,7 +136,15 @@ class _Look:
                 if (match is None) != (key in _DENIED):
                     return None
                 at = at._replace(about={**at.about, **(match.groupdict() if match else {})})
+        if "others" in rule and not self._are_such(rule["others"], at):
+            return None
         return self._fit_beside(rule["beside"], at) if "beside" in rule else at
+
+    def _are_such(self, others: str, at: Call) -> bool:
+        """Whether all calls of a kind have among their words what a rule wants."""
+        kind, _, form = others.partition(" ")
+        fits = re.compile(self._fill(form, at)).search
+        return all(fits(other.text) for other in self.case.source.find(kind))
 
     def _fit_beside(self, beside: str, at: Call) -> Call | None:
         """Return a place with the groups of another call that a rule wants; None without one."""

@@ -41,6 +41,8 @@ class JobSize(NamedTuple):
     venv: str = ""
     stepped: str = ""  # the launcher of its own that starts it
     roles: str = ""  # the names of others, on other nodes, as in their variables
+    ports: str = ""  # at which these listen
+    asked: str = ""  # its launcher, what it asks the scheduler for, and its environment, in words
 
     def __str__(self) -> str:
         return f"a job with {self.nodes} nodes of {self.processes} processes"

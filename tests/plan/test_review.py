@@ -30,6 +30,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("train.py", "t.py"):
         Path(name).touch()
+    Path("url.yaml").write_text("judge: {url: 'http://127.0.0.1:8765/v1'}\n")
     Path("tests").mkdir()
     Path("tests/train.py").touch()
 
@@ -356,6 +357,11 @@ a registry as enroot does not write it
 an image of a registry for a file
     environment: {container: {image: 'a/b:2', runtime: apptainer}}
     a/b:2 is not here, and its runtime takes it for a file; correct the path; an image of a
+a server at a number that a settings file of another role has at its own node
+    roles:
+      s: {nodes: 1, run: {command: [a, --port, '8765']}}
+      t: {run: {script: train.py, args: {config: url.yaml}}}
+    asks at 127.0.0.1:8765, its own node, and S has other nodes; write $S_ADDR:8765
 a server at a number that another role asks at its own node
     roles:
       s: {nodes: 1, run: {command: [a, --port, '8765']}}

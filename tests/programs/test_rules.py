@@ -742,6 +742,7 @@ SWITCHED = FOUR._replace(arguments=("--lr", "1"), swept=(("--warm", "1"), ("--wa
 JOBS = {"CHAINED": CHAINED, "CONFIGURED": CONFIGURED, "SWEPT": SWEPT, "SWITCHED": SWITCHED}
 JOBS |= {"EMPTY": ONE._replace(arguments=("--epochs", "0")), "PLAIN": ONE._replace(arguments=())}
 JOBS |= {"SEVERAL": EIGHT, "ONE": ONE, "TASKS": FOUR}
+JOBS["ROLES"] = EIGHT._replace(roles="TEACHER|JUDGE", ports="8008")
 MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
 
 
@@ -757,7 +758,10 @@ def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
     faulty = re.sub("  #> .*", "", program)
     mended = re.sub(r"(?m)^( *).*  #> ", r"\1", program)
     for one, told in ((faulty, 1), (mended, 0)):
-        assert [said in found.message for found in look(one, size=JOBS[job])].count(True) == told
+        own, *others = re.split(r"(?m)^#: (\w+)\n", one)  # what stands below it is another file
+        beside = dict(zip(others[::2], others[1::2], strict=True))
+        remarks = look(own, size=JOBS[job], **beside)
+        assert [said in found.message for found in remarks].count(True) == told
 
 
 CHECKED = """\
