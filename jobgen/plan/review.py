@@ -391,11 +391,12 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
 
 
 _LITERALS = {"true": True, "false": False, "null": None}
-_RELATIONS: dict[str, Callable[[int, int], bool]] = {
+_RELATIONS: dict[str, Callable[[float, int], bool]] = {
     "=": operator.eq,
     "1=": lambda number, right: number in (1, right),
     "<=": operator.le,
     "<": operator.lt,
+    ">=": operator.ge,
     "times": lambda number, right: number % right == 0,
 }
 
@@ -610,12 +611,12 @@ def _check_venv(job: _Subject) -> _Found:
         yield "unseen-venv", "environment.venv", values
 
 
-def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, int]]:
+def _list_numbers(options: _Settings) -> Iterator[tuple[str, str, float]]:
     """Yield the options that are given a number: the last part of the name, the option, it."""
     for option, value in options:
-        if value.isdecimal():
+        if re.fullmatch(r"\d+(\.\d+)?", value):
             name = re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_")
-            yield name, option, int(value)
+            yield name, option, float(value) if "." in value else int(value)
 
 
 def _check_files(job: _Subject) -> _Found:

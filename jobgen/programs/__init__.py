@@ -34,8 +34,8 @@ def list_doubts(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
         venv = part.spec.environment.venv or ""
         packages = list_packages(venv, one.environment)
         known = {"packages": packages, "venv": venv, "roles": "|".join(plan.list_elsewhere(one))}
-        others = " ".join(" ".join(other.program.command) for other in plan.parts)
-        known["ports"] = "|".join(re.findall(r"--port[= ](\d+)", others)) if known["roles"] else ""
+        others = [other.program.command for other in plan.parts if other is not one]
+        known["ports"] = "|".join(re.findall(r"--port[= ',]+(\d+)", f"{others}"))
         for remark in look_at(one, copied=copied, off=off, **known):
             yield f"{remark.level}: {_place(part, remark)} [{remark.rule}]"
 
@@ -141,7 +141,7 @@ def _measure(plan: Plan) -> JobSize:
         swept=tuple(task.arguments for task in tasks[:20]) or ((),),
         batch=plan.can.batch,
         setup=setup,
-        asked=f"{plan.launch.launcher} {plan.requests} {environment}",
+        asked=f"{plan.launch.launcher} {plan.can.own_path=} {plan.requests} {environment}",
         offline=plan.site.internet == "none",
         fewest=nodes.fewest or 0,
     )

@@ -136,6 +136,7 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "shared": size.processes > 1,
         "nodes": size.nodes > 1,
         "idle": size.processes == 1 < size.gpus,
+        "old": bool(read_form("old-gpu").search(size.asked)),
         "array": size.tasks > 1,
     }
 

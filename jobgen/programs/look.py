@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -136,24 +136,18 @@ class _Look:
                 if (match is None) != (key in _DENIED):
                     return None
                 at = at._replace(about={**at.about, **(match.groupdict() if match else {})})
-        if "others" in rule and not self._are_such(rule["others"], at):
+        if "others" in rule and not all(self._match_calls(rule["others"], at)):
             return None
-        return self._fit_beside(rule["beside"], at) if "beside" in rule else at
+        if "beside" not in rule:
+            return at
+        beside = next(filter(None, self._match_calls(rule["beside"], at)), None)
+        return beside and at._replace(about={**at.about, **beside.groupdict()})
 
-    def _are_such(self, others: str, at: Call) -> bool:
-        """Whether all calls of a kind have among their words what a rule wants."""
-        kind, _, form = others.partition(" ")
-        fits = re.compile(self._fill(form, at)).search
-        return all(fits(other.text) for other in self.case.source.find(kind))
-
-    def _fit_beside(self, beside: str, at: Call) -> Call | None:
-        """Return a place with the groups of another call that a rule wants; None without one."""
-        kind, _, form = beside.partition(" ")
+    def _match_calls(self, wanted: str, at: Call) -> Iterator[re.Match[str] | None]:
+        """Yield what a rule wants of other calls, of a kind, as far as each has it."""
+        kind, _, form = wanted.partition(" ")
         form = self._fill(form, at)
-        for other in self.case.source.find(kind):
-            if match := re.search(form, other.text):
-                return at._replace(about={**at.about, **match.groupdict()})
-        return None
+        return (re.search(form, other.text) for other in self.case.source.find(kind))
 
     def _fill(self, form: str, at: Call | None = None) -> str:
         """Return a regular expression with what the job has, and forms of `forms.txt`, in it."""

@@ -41,12 +41,12 @@ class Source:
         return [call for call in calls if self.is_reached(call.place)]
 
     def list_hydra(self) -> list[str]:
-        """Return the configuration files that decorators of Hydra name."""
-        files = []
+        """Return the configuration files that decorators of Hydra name, as words of a command."""
+        files: list[str] = []
         for call in self.find("hydra"):
             given = {name: str(getattr(one, "value", "")) for name, one in call.given.items()}
             folder = os.path.join(os.path.dirname(call.module.path), given.get("config_path", ""))
-            files.append(os.path.join(folder, f"{given.get('config_name', 'config')}.yaml"))
+            files += ["", os.path.join(folder, f"{given.get('config_name', 'config')}.yaml")]
         return files
 
     def has(self, kind: str) -> bool:

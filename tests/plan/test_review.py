@@ -213,6 +213,10 @@ a part of the job in a directive
 an environment that setup leaves
     environment: {conda: torch, setup: conda deactivate}
     conda deactivate leaves the environment that a key names; remove it
+an end before the notice of a chain
+    run: {script: train.py, args: {max-hours: 0.8}}
+    on_walltime: {then: resubmit, at_most: 3}
+    --max-hours 0.8 ends the program before the notice of a start of 1 h
 a switch that NCCL does not know
     environment: {variables: {NCCL_IB_DISABLE: 'True'}}
     NCCL_IB_DISABLE does not know 'True'; write 0 or 1

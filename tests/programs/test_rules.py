@@ -743,6 +743,14 @@ JOBS = {"CHAINED": CHAINED, "CONFIGURED": CONFIGURED, "SWEPT": SWEPT, "SWITCHED"
 JOBS |= {"EMPTY": ONE._replace(arguments=("--epochs", "0")), "PLAIN": ONE._replace(arguments=())}
 JOBS |= {"SEVERAL": EIGHT, "ONE": ONE, "TASKS": FOUR}
 JOBS["ROLES"] = EIGHT._replace(roles="TEACHER|JUDGE", ports="8008")
+JOBS["BATCH"] = GIVEN._replace(batch=True, asked="variables={'WORK': '$TMPDIR/work'}")
+JOBS["ASKED"] = GIVEN._replace(
+    asked="pbsdsh plan.can.own_path=True gpu_type='v100' from_shell=('MY_API_KEY',)"
+    " variables={'HF_HOME': '/tmp/hf', 'HF_HUB_OFFLINE': '1'}"
+)
+JOBS["RAY"] = ONE._replace(ray=True)
+JOBS["HYDRA"] = CHAINED._replace(arguments=("lr=1",))
+JOBS["SETTINGS"] = ONE._replace(arguments=("a.yaml",))
 MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
 
 
@@ -750,8 +758,11 @@ MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
 def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
     Path("ds.json").write_text(
         '{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 4,'
-        ' "gradient_accumulation_steps": 2}'
+        ' "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}}'
     )
+    Path("hydra.yaml").write_text("hydra: {run: {dir: 'o/${now:%H}'}, job: {chdir: true}}\n")
+    Path("a.yaml").write_text("lr: 1.0e-3\nweight_decay: 5e-2\n")
+    Path("accelerate.yaml").write_text("distributed_type: FSDP\n")
     head, _, program = text.partition("\n")
     said, _, job = head.removeprefix("# ").partition(" | ")
     program = f"{program}\n".replace("SETUP\n", SETUP).replace("DDP\n", DDP)
