@@ -213,6 +213,12 @@ a part of the job in a directive
 an environment that setup leaves
     environment: {conda: torch, setup: conda deactivate}
     conda deactivate leaves the environment that a key names; remove it
+a switch that keeps NCCL from InfiniBand
+    environment: {variables: {NCCL_IB_DISABLE: 1}}
+    NCCL_IB_DISABLE switches InfiniBand off, and the 2 nodes exchange by TCP
+a switch that keeps NCCL from the GPUs of the node
+    environment: {setup: export NCCL_P2P_DISABLE=1}
+    NCCL_P2P_DISABLE keeps the GPUs of a node from exchanging directly
 an end before the notice of a chain
     run: {script: train.py, args: {max-hours: 0.8}}
     on_walltime: {then: resubmit, at_most: 3}
