@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import glob
 import math
 import os
 import re
@@ -14,6 +15,7 @@ from jobgen.plan.review import is_below
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
 from jobgen.programs.text import SCOPES, UNKNOWN, Call, Module, Surroundings, read_form, spell_form
+from jobgen.spec.table import read_here
 
 
 def _find_idle_text(case: Case) -> list[Call]:
@@ -131,6 +133,18 @@ def _name_layer(module: Module, place: Surroundings, value: ast.expr) -> str:
     return made if made and own and read_form("has-weights").match(made) else ""
 
 
+def _find_idle_settings(case: Case) -> list[Call]:
+    """Return what is made by Accelerate, beside a file that `accelerate launch` alone reads."""
+    calls = [one for one in case.source.find("makes") if one.head in ("accelerate", "trl")]
+    calls += case.source.find("trainers")
+    folder = glob.escape(os.path.dirname(case.source.project.entry.path))
+    for path in glob.glob(os.path.join(folder, "*.y*ml"))[:50] if calls else ():
+        kind = re.search(r"(?m)^distributed_type: *(FSDP|DEEPSPEED|MEGATRON_LM)", read_here(path))
+        if kind:
+            return [calls[0]._replace(about={"file": os.path.basename(path), "kind": kind[1]})]
+    return []
+
+
 def _repeats(case: Case, call: Call) -> bool:
     """Whether several tasks have one value of the option that a file is named by."""
     option = call.about["named"].replace("_", "[-_]")
@@ -147,6 +161,7 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "no-package": _find_lacking,
     "refused.attribute": _find_wrapped,
     "refused.unused": _find_unused,
+    "idle-settings": _find_idle_settings,
     "no-entry": _find_entries,
     "no-entry.more": _find_entries,
     "module-missing": lambda case: case.source.project.missing,
