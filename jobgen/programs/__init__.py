@@ -144,4 +144,5 @@ def _measure(plan: Plan) -> JobSize:
         asked=f"{plan.launch.launcher} {plan.can.own_path=} {plan.requests} {environment}",
         offline=plan.site.internet == "none",
         fewest=nodes.fewest or 0,
+        memory=(nodes.own[0].memory or 0) // 1024**2,
     )

@@ -53,8 +53,9 @@ def read_arguments(source: Source, tasks: Sequence[Sequence[str]], *, given: boo
 def _is_whole(source: Source, seen: int) -> bool:
     """Whether a program has one parser, and only the options that are seen."""
     alone = len(source.find("parsers")) == len(source.find("parses")) == 1
-    hidden = source.project.partial or read_form("hides-options").search(source.project.code)
-    return alone and not hidden and seen == len(source.find("option"))
+    hides, code = read_form("hides-options").search, source.project.code
+    hidden = hides(code) and hides(read_form("ignores-rest").sub("", code))
+    return alone and not (hidden or source.project.partial) and seen == len(source.find("option"))
 
 
 def _share_values(tasks: Sequence[Mapping[str, object]]) -> dict[str, object]:

@@ -88,6 +88,7 @@ class Case:
             "denied": bool(self.off) and not placed,
             "read": self.read.sure,
             "alone": not (made or may_make) and not mpi and (trains or not (divides or strange)),
+            "configured": bool(sum_settings(self.settings)[0]),
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
         }
 
@@ -150,9 +151,10 @@ def _tell(size: JobSize) -> dict[str, object]:
         return known
     for name in _TOLD:
         known |= {f"'{name}' in os.environ": True, f"'{name}' not in os.environ": False}
-    known["os.environ.WORLD_SIZE"] = str(size.world_size)
-    known["os.environ.LOCAL_WORLD_SIZE"] = str(size.processes)
-    return known | {"torch.distributed.get_world_size()": size.world_size}
+    known["os.WORLD_SIZE"] = str(size.world_size)
+    known["os.LOCAL_WORLD_SIZE"] = str(size.processes)
+    asked = ("dist.get_world_size()", "torch.distributed.get_world_size()", "get_world_size()")
+    return known | dict.fromkeys(asked, size.world_size)
 
 
 def _tell_settings(settings: Sequence[tuple[str, str]], code: str) -> dict[str, object]:

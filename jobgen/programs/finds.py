@@ -43,9 +43,11 @@ def _find_faults(case: Case) -> list[Call]:
     whole = case.source.project.entry.whole
     faults = []
     for fault, write in case.read.faults.items():
-        option = re.search(r"--[\w-]+", fault)
-        about = {"fault": fault, "write": write, "option": option[0] if option else ""}
-        faults.append(whole._replace(about=about))
+        ignores = read_form("ignores-rest").search(case.source.project.code)
+        ignored = ignores and fault.startswith("it has no")
+        end = "which parse_known_args() throws away" if ignored else "so the program ends at once"
+        about = {"option": "".join(re.findall(r"--[\w-]+", fault)[:1]), "write": write}
+        faults.append(whole._replace(about={**about, "fault": f"{fault}, {end}"}))
     return faults
 
 
@@ -88,30 +90,23 @@ def _find_lacking(case: Case) -> list[Call]:
 
 def _find_wrapped(case: Case) -> list[Call]:
     """Return the calls of what DistributedDataParallel does not hand on of the model in it."""
-    modules = case.source.project.modules
-    own = _list_own(modules)
-    calls = [one for module in modules for one in module.calls if _names_wrapped(case, one)]
-    parts = [call.name.split(".") for call in calls]
-    places = [
-        call._replace(about={"name": name, "attribute": attribute})
-        for call, (name, attribute, *_) in zip(calls, parts, strict=True)
-        if attribute in own and not read_form("of-module").fullmatch(attribute)
+    code, of_module = case.source.project.code, read_form("of-module").fullmatch
+    calls = [one for one in case.source.calls if _names_wrapped(case, one)]
+    return [
+        call._replace(about={"name": name, "attribute": own})
+        for call in filter(lambda one: case.source.is_reached(one.place), calls)
+        for name, own in [call.name.split(".")[:2]]
+        if not of_module(own)
+        and re.search(rf"(def|class) {own}\b|\bself\.{own}\b[^\n=(]* = ", code)
     ]
-    return [one for one in places if case.source.is_reached(one.place)]
-
-
-def _list_own(modules: Sequence[Module]) -> set[str]:
-    """Return the names of functions and attributes that a project's classes may have."""
-    own = {scope.name for module in modules for scope in module.scopes}
-    return own | {name[5:] for module in modules for name in module.assigned if name[:5] == "self."}
 
 
 def _names_wrapped(case: Case, call: Call) -> bool:
     """Whether a call is of an attribute of what is surely a wrapped model."""
     if "." not in call.name or PLACES["imported"](case, call):
         return False
-    values = [*map(ast.unparse, call.module.list_values(call.head, call))]
-    return len(values) == 1 and bool(read_form("wraps").match(values[0]))
+    values = map(ast.unparse, call.module.list_values(call.head, call))
+    return [*map(bool, map(read_form("wraps").match, values))] == [True]
 
 
 def _find_unused(case: Case) -> list[Call]:
@@ -145,11 +140,13 @@ def _find_idle_settings(case: Case) -> list[Call]:
     return []
 
 
-def _repeats(case: Case, call: Call) -> bool:
-    """Whether several tasks have one value of the option that a file is named by."""
-    option = call.about["named"].replace("_", "[-_]")
-    values = [tuple(re.findall(rf"--?{option}[= ](\S+)", " ".join(one))) for one in case.size.swept]
-    return len({*values}) < len(values)
+def _repeats(case: Case, _: Call) -> bool:
+    """Whether several tasks have one value of each option that some text is made of."""
+    lines = "\n".join(read_form("made-text").findall(case.source.project.code))
+    named = [one for one in case.swept if re.search(rf"\b{one.replace('-', '_')}\b", lines)]
+    option = re.compile(rf"--?(?:{'|'.join(named)})[= ]\S+")
+    values = {*map(tuple, map(option.findall, map(" ".join, case.size.swept)))}
+    return bool(named) and len(values) < len(case.size.swept)
 
 
 FINDS: dict[str, Callable[[Case], list[Call]]] = {
@@ -235,9 +232,7 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
         any(map(read_form("of-rank").search, way)) for way in case.source.list_ways(call.place)
     ),
     "tried": lambda _, call: call.place.tried,
-    "imported": lambda _, call: (
-        call.head in call.module.names or ast.unparse(call.node.func) != call.name
-    ),
+    "imported": lambda _, at: at.head in at.module.names or ast.unparse(at.node.func) != at.name,
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
     "entry": lambda case, call: call.module is case.source.project.entry,

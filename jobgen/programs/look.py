@@ -86,8 +86,8 @@ class _Look:
         if not of_job.items() <= self.case.answers.items():
             return
         found = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
-        places = [at for at in found if "holds" not in rule or self._holds(rule["holds"], at)]
-        for at in places if places and self._allows(rule) else ():
+        holds = partial(self._holds, rule["holds"]) if "holds" in rule else None
+        for at in filter(holds, found) if found and self._allows(rule) else ():
             if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
                 self._say(name, at)
 

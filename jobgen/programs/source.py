@@ -22,9 +22,9 @@ class Source:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.values = Values(project.modules)
-        self._calls = [call for module in project.modules for call in module.calls]
+        self.calls = [call for module in project.modules for call in module.calls]
         self._kinds: dict[str, list[Call]] = defaultdict(list)
-        for call in self._calls:
+        for call in self.calls:
             for kind in classify(call.name):
                 self._kinds[kind].append(call)
         self._uses: dict[str, list[tuple[str | None, Surroundings]]] = defaultdict(list)
@@ -65,7 +65,7 @@ class Source:
     @cached_property
     def named(self) -> set[str]:
         """The full names of what it calls, of what it imports and uses, and of bases."""
-        named = {call.name for call in self._calls if self.is_reached(call.place)}
+        named = {call.name for call in self.calls if self.is_reached(call.place)}
         for module in self.project.modules:
             used = {name for name, _, place in module.uses if self.is_reached(place)}
             named |= {full for full in module.names.values() if full.rpartition(".")[2] in used}

@@ -104,14 +104,9 @@ class Call(NamedTuple):
         return "".join(self._spell(ast.unparse(one)) for one in given[:1])
 
     def _spell(self, text: str) -> str:
-        text = read_form("asks").sub(self._settle, text) if self.module.options else text
         for _ in range(2):  # as a name may stand for another
             text = self.fill(text)
         return read_form("path").sub(r"'\g<folder>/\g<name>'", text)
-
-    def _settle(self, word: re.Match[str]) -> str:
-        key = spell_asked(word[0])
-        return repr(self.module.options[key]) if key in self.module.options else word[0]
 
     def fill(self, text: str) -> str:
         """Return a text with what its names stand for in this place, by `or` where that is open."""
@@ -169,18 +164,19 @@ class Module:
 
     def _read_line(self, node: ast.stmt, place: Surroundings) -> Surroundings | None:
         self._walk([node], place)
-        if isinstance(node, ast.Assert):  # fails where its opposite holds
-            self._keep_end(node, place.under(ast.UnaryOp(ast.Not(), node.test)))
-        elif _leaves(node):
-            self._keep_end(node, place)
-            return None
-        return place
+        return self._keep_end(node, place) if _leaves(node) else place
 
-    def _keep_end(self, node: ast.stmt, place: Surroundings) -> None:
-        """Keep that the program fails in a place, if a test decides about it."""
+    def _keep_end(self, node: ast.stmt, place: Surroundings) -> Surroundings | None:
+        """Keep that the program fails here, if a test decides about it."""
         if place.tests and read_form("fails").match(ast.unparse(node)):
             failure = ast.Call(ast.Name("_"), [place.tests[-1]], [], lineno=node.lineno)
             self._waiting.append((place, failure, "raise"))
+        return None
+
+    def _read_assert(self, node: ast.Assert, place: Surroundings) -> Surroundings:
+        self._walk([node], place)
+        self._keep_end(node, place.under(ast.UnaryOp(ast.Not(), node.test)))
+        return place
 
     def _read_if(self, node: ast.If, place: Surroundings) -> Surroundings:
         """Read both ways of an `if`; what stands behind one that leaves is under the other."""
@@ -314,8 +310,10 @@ class Module:
         What surely comes before it, in its function, takes the place of all values before.
         """
         placed = self.assigned.get(name, [])
-        if not placed and "." in name and (option := name.rpartition(".")[2]) in self.options:
-            return [ast.Constant(self.options[option])]
+        if not (placed or name.isidentifier()) and self.options:
+            keys = read_form("asked").sub(r".\1", name), name.rpartition(".")[2]
+            if known := [self.options[key] for key in keys if key in self.options]:
+                return [ast.Constant(known[0])]
         own = [one for one in placed if one[0].scope is at.place.scope] or placed
         before = [one for one in own if one[1].lineno < at.line]
         if before and at.place.tests[: len(before[-1][0].tests)] == before[-1][0].tests:
@@ -341,11 +339,6 @@ def spell_form(name: str) -> str:
     lines = tables.read_lines("forms.txt", room="programs")
     form = next(line for line in lines if line.startswith(f"{name} "))
     return re.sub("<<(.+?)>>", lambda one: spell_form(one[1]), form.partition(" ")[2])
-
-
-def spell_asked(text: str) -> str:
-    """Return a key of settings, or a variable, that is asked for, in one way: cfg.train.lr."""
-    return read_form("asked").sub(r".\1", text.replace("os.getenv(", "os.environ.get("))
 
 
 def spell(node: ast.expr) -> str:
@@ -374,6 +367,7 @@ _BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)
 # What reads a kind of statement, and returns the place of what stands behind it.
 _READS: dict[type, Callable[[Module, Any, Surroundings], Surroundings | None]] = {
     ast.If: Module._read_if,
+    ast.Assert: Module._read_assert,
     ast.Try: Module._read_try,
     ast.Assign: Module._read_assign,
     ast.ClassDef: Module._read_class,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jobgen.programs.text import UNKNOWN, Module, Surroundings, spell_asked
+from jobgen.programs.text import UNKNOWN, Module, Surroundings, read_form
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
@@ -24,7 +24,6 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }
 # The parts of an expression, and what makes its value of theirs.
 _PARTS: dict[type, Callable[[Any], tuple[list[ast.expr], Callable[..., object]]]] = {
-    ast.Constant: lambda node: ([], lambda: node.value),
     ast.BinOp: lambda node: ([node.left, node.right], _OPERATORS[type(node.op)]),
     ast.Compare: lambda node: (
         [node.left, *node.comparators],
@@ -86,15 +85,15 @@ class Values:
 
     def find_value(self, node: ast.expr, module: Module) -> object:
         """Return the value of an expression; UNKNOWN where it is open."""
+        if isinstance(node, ast.Constant):
+            return node.value
         if isinstance(node, ast.BoolOp | ast.UnaryOp):
             decided = self.decide(node, module)
             return UNKNOWN if decided is None else decided
         if isinstance(node, ast.Name | ast.Attribute):
             return self._find_assigned(node, module)
-        full = text = ast.unparse(node)
-        if isinstance(node, ast.Call):
-            full = module.name(node.func) + text.removeprefix(ast.unparse(node.func))
-        known = self._known.get(full, self._known.get(spell_asked(text), UNKNOWN))
+        text = read_form("asked").sub(r".\1", ast.unparse(node))
+        known = self._known.get(text, UNKNOWN)
         return self._combine(node, module) if known is UNKNOWN else known
 
     def _combine(self, node: ast.expr, module: Module) -> object:

@@ -751,6 +751,15 @@ JOBS["ASKED"] = GIVEN._replace(
 JOBS["RAY"] = ONE._replace(ray=True)
 JOBS["HYDRA"] = CHAINED._replace(arguments=("lr=1",))
 JOBS["SETTINGS"] = ONE._replace(arguments=("a.yaml",))
+BEST = ("--config", "best.yaml")
+JOBS |= {"BEST": EIGHT._replace(arguments=("best.yaml",))}
+JOBS |= {"OVER": ONE._replace(arguments=(*BEST, "--lr", "1"))}
+JOBS |= {"OVER-SWEPT": FOUR._replace(arguments=BEST, swept=(("--lr", "1"), ("--lr", "2")))}
+JOBS |= {"RATE": ONE._replace(arguments=("--lr", "1", "--rate", "2"))}
+SEEDED = [("--lr", lr, "--seed", seed) for lr in "12" for seed in "12"]
+JOBS |= {"SEEDS": ONE._replace(tasks=4, arguments=(), swept=tuple(SEEDED))}
+JOBS |= {"SEVERAL-4": EIGHT._replace(gpus=4)}
+JOBS |= {"LARGE": EIGHT._replace(memory=256, arguments=("--model", "org/Falcon-40B"))}
 MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
 
 
@@ -763,6 +772,10 @@ def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
     Path("hydra.yaml").write_text("hydra: {run: {dir: 'o/${now:%H}'}, job: {chdir: true}}\n")
     Path("a.yaml").write_text("lr: 1.0e-3\nweight_decay: 5e-2\n")
     Path("accelerate.yaml").write_text("distributed_type: FSDP\n")
+    Path("best.yaml").write_text(
+        "load_best_model_at_end: true\neval_steps: 100\nsave_steps: 250\nlr: 0.1\n"
+        "max_steps: 50\nnum_train_epochs: 3\n"
+    )
     head, _, program = text.partition("\n")
     said, _, job = head.removeprefix("# ").partition(" | ")
     program = f"{program}\n".replace("SETUP\n", SETUP).replace("DDP\n", DDP)
