@@ -9,42 +9,23 @@ from itertools import takewhile
 
 from jobgen.errors import UsageError
 from jobgen.records import NamedTuple
+from jobgen.spec.tables import read_rows
 
 MAX_DEPTH = 32
 MAX_COMMANDS = 3_000
+WORDS = {name: re.compile(form) for name, form in read_rows("words.txt", room="batchscript")}
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 DECLARES = ("export", "declare", "readonly", "local", "typeset", "env")
-_REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|<&|>>|>&|>\||<(?!\()|>(?!\())")
-_OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[&|;()\n]")
-_TEST_OPERATOR = re.compile(r"&&|\|\||[()<>|]")  # in [[ ... ]], where it is a word
-_COUNTER = re.compile(r"\(\(\s*([A-Za-z_]\w*)\s*=")
-_PARENTHESES = re.compile(r"\(\s*\)")
-_BLANK = re.compile(r"(?:[ \t\r]|\\(?:\r?\n|\Z))+")
-_SKIPPED = re.compile(rf"{_BLANK.pattern}|#[^\n]*")
-_GAP = re.compile(r"(?:\s|\\\n|#[^\n]*\n)*")
 _OPENS = {"if": "fi", "case": "esac", "{": "}", "for": "done", "while": "done", "until": "done"}
 _ENDS = {**_OPENS, "(": ")"}
 CLOSES = {"fi", "esac", "}", "done"}
 # Words that stand before a command; `for` and `case` are left to look like commands.
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
-
-_SINGLE_QUOTED = re.compile(r"'[^']*'|\$'(?:[^'\\]|\\.)*'", re.DOTALL)
-_SPECIAL = re.compile(r"[\\'\"$`]")
-_IN_QUOTES = re.compile(r"[$`]|\\(?=[\"$`\\\n])")  # what is special there
-_TOKEN = re.compile(r"\\.|\$[({']|.", re.DOTALL)
-_OPENER = re.compile(r"[\"'`]|\$[('{]|[<>]\(")
-_NAMED = re.compile(r"\$(\d|\w+|[@*#?$!-])", re.ASCII)
 _CLOSERS = {"$(": ")", "${": "}", "(": ")", '"': '"', "`": "`"}
-# What arithmetic sets: `n = 1`, `n += 1`, `n++`, `++n`.
-_CHANGES = re.compile(
-    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)"
-)
-_ELEMENT = re.compile(r"^([A-Za-z_]\w*)\[[^]]*\]\+?=", re.ASCII)
 # How builtins are told which variables they set.
-_WORD = re.compile(r"(?<!\S)([A-Za-z_]\w*)(?!\S)", re.ASCII)
 _LISTS = ("read", "mapfile", "readarray", "getopts", "for", "select", "unset")
-_SETTERS = dict.fromkeys(_LISTS, _WORD) | {
-    **dict.fromkeys(("let", "(("), _CHANGES),
+_SETTERS = dict.fromkeys(_LISTS, WORDS["a-name"]) | {
+    **dict.fromkeys(("let", "(("), WORDS["changes"]),
     "printf": re.compile(r"^-v ([A-Za-z_]\w*)", re.ASCII),
     ":": re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII),
 }
@@ -176,7 +157,7 @@ class Command(NamedTuple):
     def list_changed(self) -> set[str]:
         """The variables that a builtin sets by their names, such as read, let and `((...))`."""
         raws = [word.raw for word in self.words]
-        pattern, text = _SETTERS.get(self.name, _ELEMENT), " ".join(raws)
+        pattern, text = _SETTERS.get(self.name, WORDS["element"]), " ".join(raws)
         matches = pattern.finditer(text.partition(" ")[2] if self.name in _SETTERS else text)
         return {name for match in matches for name in match.groups() if name}
 
@@ -185,12 +166,12 @@ def find_bracket_end(text: str, start: int) -> int:
     """The index behind the quotes, `$(...)`, `${...}` or parentheses that open at `start`."""
     index, stack = start, list[str]()
     while index < len(text):
-        token = _TOKEN.findall(text, index, index + 2)[0]
+        token = WORDS["token"].findall(text, index, index + 2)[0]
         quoted = stack[-1:] == ['"']
         if stack[-1:] == [token]:
             stack.pop()
         elif token in ("'", "$'") and not quoted:
-            match = _SINGLE_QUOTED.match(text, index)
+            match = WORDS["single-quoted"].match(text, index)
             index = match.end() - len(token) if match else len(text)
         elif token in _CLOSERS and not (quoted and token == "("):
             stack.append(_CLOSERS[token])
@@ -203,7 +184,7 @@ def find_bracket_end(text: str, start: int) -> int:
 def split_segments(raw: str, *, quoted: bool = False) -> Field:
     """The segments of a word as it is written, or of what stands `quoted` between double quotes."""
     segments = [Segment("", False, True)] if quoted else []
-    index, special = 0, _IN_QUOTES if quoted else _SPECIAL
+    index, special = 0, WORDS["in-quotes"] if quoted else WORDS["special"]
     while match := special.search(raw, index):
         if index < match.start():
             segments.append(Segment(raw[index : match.start()], False, quoted))
@@ -219,10 +200,10 @@ def _read_special(raw: str, index: int, quoted: bool) -> tuple[Field, int]:
     char = raw[index]
     if char == "\\":
         return (Segment(raw[index + 1 : index + 2].strip("\n"), False, True),), index + 2
-    if _OPENER.match(raw, index) and not (quoted and raw.startswith("$'", index)):
+    if WORDS["opener"].match(raw, index) and not (quoted and raw.startswith("$'", index)):
         end = find_bracket_end(raw, index)
     else:
-        match = _NAMED.match(raw, index)
+        match = WORDS["named"].match(raw, index)
         end = match.end() if match else index + 1
     if char == '"':
         return split_segments(raw[index + 1 : end].removesuffix(char), quoted=True), end
@@ -270,7 +251,7 @@ class _Reader:
         start = index = self.index
         while index < len(self.text):
             char = self.text[index]
-            if _OPENER.match(self.text, index):
+            if WORDS["opener"].match(self.text, index):
                 index = find_bracket_end(self.text, index + (char in "<>"))
             elif char == "(" and _ASSIGNMENT.fullmatch(self.text, start, index):
                 index = find_bracket_end(self.text, index)
@@ -332,7 +313,7 @@ class _Reader:
     def skip_pattern(self) -> None:
         """Pass over `pattern | pattern)`, which are words of `case`, and not commands."""
         self.pattern = False
-        self.take(_GAP)
+        self.take(WORDS["gap"])
         if self.text.startswith("esac", self.index):
             return
         self.index += self.text.startswith("(", self.index)
@@ -351,7 +332,7 @@ class _Reader:
 
     def parenthesis(self) -> None:
         """`(` begins a function, arithmetic, a loop that counts, or a subshell."""
-        if self.words and _PARENTHESES.match(self.text, self.index - 1):
+        if self.words and WORDS["parentheses"].match(self.text, self.index - 1):
             self.function = self.words[-1].raw
             self.index = self.text.index(")", self.index) + 1
             self.clear()
@@ -362,7 +343,7 @@ class _Reader:
         elif [word.raw for word in self.words] == ["for"]:
             start = self.index - 1
             self.index = find_bracket_end(self.text, start)
-            if name := _COUNTER.match(self.text, start):
+            if name := WORDS["counter"].match(self.text, start):
                 self.words.append(self.make_word(name.start(1), name.end(1)))
             self.words.append(self.make_word(start, self.index))
         else:
@@ -376,7 +357,7 @@ class _Reader:
         return match
 
     def redirect(self, operator: str) -> None:
-        self.take(_BLANK)
+        self.take(WORDS["blank"])
         if target := self.word():
             self.redirects.append(Redirect(operator, target))
         if target and operator.lstrip("0123456789") in ("<<", "<<-"):
@@ -398,13 +379,13 @@ class _Reader:
         while self.index < len(self.text):
             if self.pattern:
                 self.skip_pattern()
-            elif self.take(_SKIPPED):
+            elif self.take(WORDS["skipped"]):
                 pass
-            elif self.in_test() and (match := self.take(_TEST_OPERATOR)):
+            elif self.in_test() and (match := self.take(WORDS["test-operator"])):
                 self.words.append(self.make_word(match.start(), match.end()))
-            elif match := self.take(_REDIRECT):
+            elif match := self.take(WORDS["redirect"]):
                 self.redirect(match[0])
-            elif match := self.take(_OPERATOR):
+            elif match := self.take(WORDS["operator"]):
                 self.operator(match[0])
             elif word := self.word():
                 self.add(word)

@@ -8,24 +8,14 @@ import shlex
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from jobgen.batchscript.bash import Command, Field, Segment, Word, parse, split_segments
+from jobgen.batchscript.bash import WORDS, Command, Field, Segment, Word, parse, split_segments
 from jobgen.spec.tables import read_rows
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_PLAIN = re.compile(r"\$\{?([A-Za-z_]\w*|[1-9@*]|(?<=\{)[1-9]\d)\}?", re.ASCII)
-_ALL = re.compile(r"(\"?)\$\{(\w+)\[@\]\}\1", re.ASCII)
-_ONE_WORD = re.compile(
-    r"\A(?:\"?\$\{(\w+)\[[^]@*]+\]\}\"?|\$\{#\w+(?:\[[@*]\])?\}|\$\(\([^()]*\)\))\Z", re.ASCII
-)
-_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?-.*\}", re.ASCII | re.DOTALL)
-_REST = re.compile(r"\$@|\$\{@(:\d+)?\}", re.ASCII)
-_ARITHMETIC = re.compile(r"\$\(\(([^()]*)\)\)")
 _NUMBER = re.compile(r"0|[1-9]\d{0,5}", re.ASCII)
 _SUM = re.compile(rf"[-+]?(?:{_NUMBER.pattern})(?:[-+*](?:{_NUMBER.pattern}))*", re.ASCII)
-_ASSIGNS = re.compile(r"([A-Za-z_]\w*)(\[[^]]*\])?(\+?)=(?!(?<=\w=)\"?\$\{?\1\}?\"?$)", re.ASCII)
 # How a script asks how many nodes its job has, and how many lines their list, and what says itself.
 _COUNTS = {name: re.compile(form) for name, form in read_rows("counts.txt", room="batchscript")}
-_SAFE = re.compile(r"[\w@%+=:,./*?\[\]{}~^!-]*", re.ASCII)
 # They change by themselves.
 _MOVING = {"RANDOM", "SECONDS", "PWD", "OLDPWD", "SRANDOM", "EPOCHSECONDS", "LINENO", "IFS"}
 _LONGEST = 20_000  # characters of a variable
@@ -60,7 +50,7 @@ class PlainVariables:
 
     def assign(self, word: Word) -> None:
         """Take over `NAME=value` or `NAME+=value`."""
-        match = _ASSIGNS.match(word.raw)
+        match = WORDS["sets-name"].match(word.raw)
         if not match:  # or NAME=$NAME
             return
         name, index, adds = match.groups()
@@ -90,7 +80,7 @@ class PlainVariables:
 
     def is_one_word(self, name: str) -> bool:
         """Whether a value surely is one word: a number, or an element of an array of words."""
-        source = _ONE_WORD.sub(r"\1", self.raws.get(name, "?"))
+        source = WORDS["one-word"].sub(r"\1", self.raws.get(name, "?"))
         elements = self.list_elements(source) or []
         return source == "" or (elements != [] and all(map(_is_plain, elements)))
 
@@ -121,9 +111,9 @@ class PlainVariables:
 
     def expand(self, word: Word) -> list[Field]:
         """The fields that a word becomes."""
-        if _REST.fullmatch(word.text) and "@" in self.values:  # no argument is no word
+        if WORDS["rest"].fullmatch(word.text) and "@" in self.values:  # no argument is no word
             return []
-        match = _ALL.fullmatch(word.raw)
+        match = WORDS["all-elements"].fullmatch(word.raw)
         elements = self.list_elements(match[2]) if match else None
         if match and elements is not None and (match[1] or all(map(_is_plain, elements))):
             return elements
@@ -137,11 +127,11 @@ class PlainVariables:
         return list(map(tuple, filter(None, fields)))
 
     def _resolve(self, text: str) -> Field | None:
-        if match := _PLAIN.fullmatch(text):
+        if match := WORDS["plain-variable"].fullmatch(text):
             return self.values.get(match[1])
-        if match := _DEFAULT.fullmatch(text):
+        if match := WORDS["default"].fullmatch(text):
             return _make_field(self.tell(f"${match[1]}") or None)
-        if match := _ARITHMETIC.fullmatch(text):
+        if match := WORDS["arithmetic"].fullmatch(text):
             return _make_field(self._compute(match[1]))
         if match := _COUNTS["said"].fullmatch(text):
             return _make_field("".join(match.groups("")))
@@ -185,7 +175,7 @@ def _split_into(fields: list[list[Segment]], value: Field) -> None:
             if number and fields[-1]:
                 fields.append([])
             if piece:
-                fields[-1].append(Segment(piece, False, not _SAFE.fullmatch(piece)))
+                fields[-1].append(Segment(piece, False, not WORDS["safe"].fullmatch(piece)))
 
 
 def write_field(field: Iterable[Segment]) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.batchscript.bash import Command, ShellBlock, Word, parse
+from jobgen.batchscript.bash import WORDS, Command, ShellBlock, Word, parse
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow
 from jobgen.records import NamedTuple
 from jobgen.spec.launchers import load_launchers, read_names
 
 _TABLE = load_launchers()
-# Before the program comes a host, which a variable there is.
-_AT_HOST = re.compile(r"(ssh|pbs_tmrsh) \$\S+ [^$-]")
 _MPI_VALUES = re.compile(_TABLE["mpi_values"])
 _SINGULARITY_VALUES = re.compile(_TABLE["container_values"])
 _CONTAINER_VALUES = re.compile(f"{_TABLE['container_values']}|{_TABLE['other_container_values']}")
@@ -23,8 +21,6 @@ _AGENTS = [(words, words.split()) for words in _TABLE["agent_options"]]
 _RUNS = re.compile(
     rf"run (({_TABLE['runner_values']}) [^ -]\S* |-(?!m |-module |s |-script )\S* )*(?=[^ -])"
 )
-# A shell script that a launcher starts to ready each process, and then Python in it.
-_RUNS_PYTHON = re.compile(r"\S+\.sh (\S*/)?python[\d.]* ")
 # What a Python module is, as a command.
 _MODULES = {**_TABLE["agent_modules"], **dict.fromkeys(read_names("torchrun_modules"), "torchrun")}
 
@@ -78,7 +74,7 @@ class Agent(NamedTuple):
     def is_open(self) -> bool:
         """Whether a variable may hold more of its options, or its program."""
         held = any(option[0] == "$" for option in self.options)
-        return held or not self.program or _IS_OPEN.match(self.program[0].text) is not None
+        return held or not self.program or WORDS["is-open"].match(self.program[0].text) is not None
 
     def find(self, *names: str) -> Word | None:
         """The value of the first of these options, or kinds of them in the table, that has one."""
@@ -191,7 +187,7 @@ def _take_off(started: Started) -> Started:
         return _take_runner(started)
     if started.wrapper:
         return started
-    if started.launchers and _RUNS_PYTHON.match(" ".join(started.texts)):
+    if started.launchers and WORDS["runs-python"].match(" ".join(started.texts)):
         return started._replace(wrapper=words[:1], program=words[1:])
     return _take_container(started) if name in read_names("containers") else started
 
@@ -236,7 +232,7 @@ def _take_launcher(started: Started) -> Started:
     name, words = started.name, started.program
     flags, options, index = _TABLE["launcher_flags"][name].split(), list[tuple[str, str]](), 1
     while index < len(words) and _is_option(words, index):
-        if _AT_HOST.match(" ".join([name, *started.texts[index:]])):
+        if WORDS["at-host"].match(" ".join([name, *started.texts[index:]])):
             break
         index += 1
         if words[index - 1].text == "--":
@@ -271,18 +267,9 @@ def _count_values(option: str, flags: list[str]) -> int:
     return _MPI_VALUES.fullmatch(option) is not None
 
 
-_OF_SHELL = re.compile(r"-\w*o|--(rcfile|init-file)")  # its options that take a value
-# Python, or a variable that may hold it, up to the name of a module.
-_MODULE = re.compile(r"(python\S*|\$\S*)( -[WX] \S+| -(?!m )\S+)* -m (?=.)")
-_RUNS_FILE = re.compile(r"python[\d.]* (?=[^ -])")
-# May be more than the path of a program.
-_IS_OPEN = re.compile(r"[ @{]|\$(?!\{?\w+\}?/)|$")
-_VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(\[@\])?\}|\$[@*]", re.ASCII)
-
-
 def _is_option(words: tuple[Word, ...], index: int) -> bool:
     text = words[index].text
-    if _VARIABLE.fullmatch(text):
+    if WORDS["variable"].fullmatch(text):
         return index + 1 < len(words)
     return len(text) > 1 and text[0] == "-"
 
@@ -291,10 +278,10 @@ def _find_agent(program: tuple[Word, ...]) -> Agent | None:
     if not program:
         return None
     # Python may run the file of one; elsewhere than on the PATH it has packages of its own.
-    program = program[bool(_RUNS_FILE.match(" ".join(word.text for word in program))) :]
+    program = program[bool(WORDS["runs-file"].match(" ".join(word.text for word in program))) :]
     texts = [word.text.replace(" ", "_") for word in program]  # a blank stands between words
     texts[0] = texts[0].rpartition("/")[2]
-    python = _MODULE.match(" ".join(texts))
+    python = WORDS["of-module"].match(" ".join(texts))
     module = python[0].count(" ") if python else 0
     names = _MODULES.get(texts[module], "").split() if module else texts
     for words, own in _AGENTS:
@@ -310,7 +297,7 @@ def read_options(words: tuple[Word, ...]) -> tuple[dict[str, Word | None], tuple
     index = 0
     while index < len(words) and _is_option(words, index):
         word = words[index]
-        whole = word.text if _VARIABLE.fullmatch(word.text) else word.raw
+        whole = word.text if WORDS["variable"].fullmatch(word.text) else word.raw
         option, equals, raw = whole.partition("=")
         index += 1
         option = option.replace("_", "-") if option.startswith("--") else option
@@ -364,7 +351,8 @@ def list_inner(started: Started, command: Command) -> list[Command]:
     """The commands inside a `bash -c '...'`, or in a document that a shell gets."""
     inner = list[Command]()
     shell = started.name in ("bash", "sh")
-    start = _skip_options(started.program, 1, _OF_SHELL)  # behind it, a -c is its script's own
+    # Behind its options, a -c is its script's own.
+    start = _skip_options(started.program, 1, WORDS["of-shell"])
     if shell and any(map(re.compile(r"-[a-z]*c").fullmatch, started.texts[1:start])):
         for word in started.program[start : start + 1]:
             inner += parse(word.text, word.line, word.column + 1, command.blocks)
