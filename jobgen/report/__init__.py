@@ -22,7 +22,8 @@ from jobgen.report.summary import summarise_runs
 
 def report(jobs: Iterable[JobRecord], *, now: float) -> Report:
     """Return the report of `jobs` at the moment `now`; each task of an array is a run."""
-    asked = [part for job in jobs for part in job.parts]
+    # Two words may be one run, such as an array and a task of it.
+    asked = list({part.run_folder: part for job in jobs for part in job.parts}.values())
     usage, problem = read_accounting(asked)
     runs = tuple(
         gather(job, state, now=now, used=usage.get(job.id, NOT_COUNTED), problem=problem)

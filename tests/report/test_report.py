@@ -610,7 +610,7 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
         (task.run_dir / "metrics.jsonl").write_text(lines)
         (task.run_dir / "attempts/0").mkdir(parents=True)
         (task.run_dir / "attempts/0/outcome").write_text("done 0\n")
-    told = of(array)
+    told = of(array, array.task(0), array)  # each run once, however it is named
     assert [run.id for run in told.runs] == [f"9[{index}].pbs" for index in range(4)]
     assert told.comparison is not None
     assert {"lr", "seed"} <= set(told.comparison.settings)
