@@ -190,13 +190,13 @@ def _read_age(age: str) -> float:
 
 def _name_kept(seen: StatusReport, waste: Sequence[Waste], age: str, *, failed: bool) -> None:
     """Say of each job that does not go why it is kept."""
-    going = {each.job.array or each.job.id for each in waste}
+    going, wholes = {each.job.id for each in waste}, {each.job.array for each in waste}
     recent = f"it ended less than {age} ago (--older), or " if age else ""
     for job, state, *_ in seen.jobs:
         why = f"{recent}nothing of it is left to remove"
         if not state.ended or (failed and state.name == "done"):
             why = f"it is {state.described}"
-        if job.id not in going:
+        if job.id not in going | wholes and job.array not in going:
             put_err(f"{job.id}: kept, because {why}")
 
 

@@ -48,10 +48,12 @@ def find_waste(
     over = [one for one in ended if _find_end(one.job) < before]
     going = [part for one in over for part in _list_going(one, failed=failed)]
     calls = _find_calls([job for job, _ in going])
-    wastes = []
+    wastes, counted = list[Waste](), set[Path]()  # a task may be named beside its array
     for job, state in going:
-        if paths := (*_list_removed(job, keep), *calls[job.run_dir]):
+        found = (*_list_removed(job, keep), *calls[job.run_dir])
+        if paths := tuple(path for path in found if path not in counted):
             wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
+            counted.update(paths)
     return wastes
 
 

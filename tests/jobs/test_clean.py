@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,31 @@ def test_tasks_of_an_array_that_are_done_stay_beside_those_that_failed() -> None
     assert (code, err) == (0, "0.0 MB  failed  runs/a/1_1\n")
     assert sorted(path.name for path in Path("runs/a").iterdir()) == ["1", "1_0", "1_2", "code"]
     assert Path("runs/a/code", array.token).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "gone"),
+    [
+        ("1_1", "1_1"),
+        ("a_1 --keep checkpoints", "1_1"),
+        ("1 1_0", "1"),
+        ("1_0 1", "1_0 1"),
+        ("1_0 1_2", "1_0"),  # 1_2 runs
+        ("1 --failed", "1_1"),
+    ],
+)
+def test_what_goes_is_not_called_kept_and_goes_once(words: str, gone: str) -> None:
+    array = record("1", tasks=3 if "1_2" in words else 2, word="")
+    for task, word in enumerate(("done 0", "failed 3", "")[: array.tasks]):
+        folder = array.task(task).run_dir / "attempts/0"
+        folder.mkdir(parents=True)
+        (folder / "outcome").write_text(word)
+        (folder.parents[1] / "logs").mkdir()
+    running = replace(array, pid=os.getpid(), started=get_start(os.getpid()))
+    (running if array.tasks == 3 else array).save()
+    code, out, err = jobgen("clean", *words.split(), "--yes", "--json")
+    assert (code, [one["id"] for one in json.loads(out)["removed"]]) == (0, gone.split())
+    assert ("kept" in err) == ("1_2" in words), err
 
 
 def test_a_name_stands_for_the_latest_job_and_the_others_are_named() -> None:
