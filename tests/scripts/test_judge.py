@@ -100,7 +100,7 @@ BY_N1 = (
         (f"srun: error: Node failure on n2\n{BY_N1}", "n2", ["n2"]),
         (BY_N1, "", []),
         (
-            "n1: ORTE has lost communication with a daemon\n  Remote daemon: x on node n2",
+            "n1: lost communication with a daemon\n  Remote daemon: x on node n2",
             "",
             ["n2"],
         ),
