@@ -47,14 +47,14 @@ class Cluster:
         self.nodes = ("n1", "n2", "n3")
         kind = self.kind.upper()
         own = {k: v for k, v in os.environ.items() if not self.foreign.match(k)}
-        self.script_env = own | {
+        #: for subprocesses: the cluster's commands come first in PATH, for its own scripts too
+        self.env = own | {"PATH": f"{run}/bin:{own['PATH']}"}
+        self.script_env = self.env | {
             f"JOBGEN_{kind}_RUN": str(run),
             # Names of network namespaces are the machine's: they carry the process id, and a number
             # where a process has several clusters.
             f"JOBGEN_{kind}_PREFIX": f"jg-{self.kind}-{os.getpid()}-{next(_NUMBERS)}",
         }
-        #: for subprocesses: the cluster's commands come first in PATH
-        self.env = own | {"PATH": f"{run}/bin:{own['PATH']}"}
         self._options = options
         self._guard: subprocess.Popen[bytes] | None = None
 

@@ -20,6 +20,8 @@ SWITCH=$PREFIX-switch            # network namespace that holds the bridge
 BRIDGE=br0                       # the bridge, inside the switch namespace
 # shellcheck disable=SC2034      # used by the scripts that source this
 SETTINGS=$RUN/settings           # how the running cluster was asked for
+# The caller's PATH may begin with the commands of this cluster, or of another.
+HOST_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PATIENCE=180                     # seconds: what takes two may take a minute on a busy machine
 
 # --- messages ----------------------------------------------------------------
@@ -224,7 +226,7 @@ start_host() {
     setsid nsenter --net="/run/netns/$PREFIX-$host" \
         unshare --mount --propagation private --uts --ipc --pid --fork \
             --kill-child \
-        env -i PATH="$PATH" LANG="${LANG:-C.UTF-8}" "$@" \
+        env -i PATH="$HOST_PATH" LANG="${LANG:-C.UTF-8}" "$@" \
         </dev/null >>"$RUN/log/$host.init.log" 2>&1 9>&- &
     for ((i = 0; i < PATIENCE * 20; i++)); do
         [[ -e $dir/ready ]] && host_pid "$host" >/dev/null && return
