@@ -29,6 +29,7 @@ from jobgen.diagnose.cause import (
     APART,
     CAUSES,
     FOLDER,
+    GO_ON,
     HIDDEN,
     LEFT_EARLY,
     SECTIONS,
@@ -204,7 +205,7 @@ def diagnose_page() -> str:
     lines = [DIAGNOSE]
     slurm, pbs = (SCHEDULERS[name].advice._asdict() for name in ("slurm", "pbs"))
     words = {key: f"{slurm[key]} (Slurm), {pbs[key]} (PBS)" for key in slurm}
-    words["folder"] = FOLDER
+    words |= {"folder": FOLDER, "go_on_there": GO_ON}
     for title, causes in (
         ("The scheduler's report", SECTIONS["scheduler"]),
         ("The job script and its preflight", SECTIONS["script"]),

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterator
 from itertools import islice
 
-from jobgen.diagnose.cause import COPY, FOLDER, NOT_READY, TIMEOUT
+from jobgen.diagnose.cause import BEGIN_AGAIN, COPY, FOLDER, GO_ON, NOT_READY, TIMEOUT
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
@@ -91,6 +91,7 @@ def _fill_in(remedy: str, job: JobRecord, node: str) -> str:
     advice["leave_out"] = advice["leave_out"].replace("NODE", node)
     has_copy = os.path.isdir(os.path.join(job.folder, name_copy(job.name, job.token)))
     advice["folder"] = COPY if has_copy and job.token else FOLDER
+    advice["go_on_there"] = BEGIN_AGAIN if job.array else GO_ON
     return remedy.format(**advice).replace("JOB", shlex.quote(job.id))
 
 

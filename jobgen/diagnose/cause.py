@@ -91,6 +91,8 @@ ADVICE = tuple(
 )
 #: where a program begins: `{folder}` in a remedy, and that of a job with `snapshot`
 FOLDER = "the folder you submit from"
+GO_ON = "`jobgen rerun JOB --continue` goes on in the same run folder"
+BEGIN_AGAIN = "`jobgen rerun JOB --failed` begins the task again in a new run folder"
 COPY = "the copy that `snapshot` makes, without what git ignores (`snapshot: [PATH]` adds it)"
 EXCEPTION = Cause("exception", "it raised an exception", "look at that line and the log above it")
 #: title and remedy of a process that said nothing, by its exit code

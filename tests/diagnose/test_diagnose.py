@@ -661,6 +661,15 @@ def test_each_failed_task_of_an_array_is_named_with_its_own_cause(run: Run) -> N
     assert found.besides == (*tasks, "2 more tasks")
 
 
+@pytest.mark.parametrize("array", ["", "7"])
+def test_no_task_is_advised_to_go_on_in_its_folder(run: Run, array: str) -> None:
+    job = replace(run.job, array=array)
+    run.script("jobgen: error: the chain ends without DONE: it has had its 3 starts\n")
+    remedy = diagnose(job, FAILED, now=0.0).remedy
+    assert ("--continue` goes on" in remedy) == (not array)
+    assert ("--failed` begins the task again" in remedy) == bool(array)
+
+
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_copy_that_has_lost_its_times_is_told_by_what_its_files_say(
     run: Run, number: int

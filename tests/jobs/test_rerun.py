@@ -1,5 +1,6 @@
 """What is run again, and what is not because another job does it already."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from support import edited, jobgen, load
 
 from jobgen import process
 from jobgen.errors import AlreadySubmittedError, UsageError
+from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
 from jobgen.jobs.status import read_state
@@ -112,14 +114,26 @@ def test_the_tasks_that_failed_keep_their_numbers(written: str, tasks: dict[str,
     assert "    export JOBGEN_TASK=3\n    export SLURM_ARRAY_TASK_ID=$JOBGEN_TASK " in one.text
 
 
+def test_no_task_goes_on_in_a_run_folder_and_what_else_can_be_done_works() -> None:
+    """All tasks went on in the folder of the array, failed, and no command showed them."""
+    spec = "resources: {nodes: 1, walltime: 2h}\non_walltime: {then: requeue}\narray: {tasks: 2}\n"
+    array = record("30", spec=spec)
+    for index in (0, 1):
+        end(array.task(index), "failed 1")
+    for job in (array, array.task(1)):
+        with pytest.raises(UsageError, match="no task of an array goes on") as refused:
+            prepare_continuation(job, overrides=("on_walltime.at_most=9",))
+        word = re.findall("`jobgen rerun (\\S+) --failed`", str(refused.value))
+        (ready,) = prepare_rerun(find_job(*word), failed=True, overrides=("on_walltime.at_most=9",))
+        assert "30_1" in ready.rerun_of
+
+
 def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plain = record("20")
     end(plain, "failed 3")
-    with pytest.raises(
-        UsageError, match="only a chain of a cluster goes on in its run folder; add"
-    ):
+    with pytest.raises(UsageError, match=r"--set on_walltime\.then=resubmit makes it one"):
         prepare_continuation(plain)
 
     assert prepare_continuation(
