@@ -279,6 +279,38 @@ def test_whatever_ends_a_job_there_is_a_sentence_and_a_record(
     assert (tmp_path / "outcome").read_text().split() == outcome.split()
 
 
+@pytest.mark.parametrize(
+    ("prints", "status", "sentence"),
+    [
+        (
+            "pbsdsh: task 0x00000001 exit status 3",
+            0,
+            "DONE: the script ended with exit code 0, but",
+        ),
+        ("pbsdsh: task 0x00000001 exit status 0", 0, "DONE: all processes ended well"),
+        ("pbsdsh: task 0x00000001 exit status 3", 4, "FAILED with exit code 4"),
+    ],
+)
+def test_a_body_whose_tasks_failed_is_not_said_to_have_ended_well(
+    tmp_path: Path, prints: str, status: int, sentence: str
+) -> None:
+    """And what an earlier start has printed is not taken for this one's."""
+    (tmp_path / "logs/n1").mkdir(parents=True)
+    (tmp_path / "logs/n1/rank-0.out").write_text("pbsdsh: task 0x00000000 exit status 9\n")
+    program = f"""
+        environment() {{ :; }}; program() {{ echo '{prints}'; exit {status}; }}
+        find_first_error() {{ :; }}
+        NODES=(n1) job_id=7 attempt=1 word='' reason='' stop='' child=''
+        attempt_dir=$PWD run_dir=$PWD; printf '%4096s' '' >reserved
+        run_job; conclude "$status"
+    """
+    done = call(program, "body", folder=tmp_path)
+    assert done.returncode == status, done.stderr
+    assert done.stdout.splitlines()[1].startswith(f"jobgen: {sentence}")
+    assert ("0x00000001 exit status 3" in done.stdout) == ("but" in sentence)
+    assert (tmp_path / "DONE").exists() == (status == 0)
+
+
 @pytest.mark.parametrize(("status", "stop"), [(1, ""), (0, "SIGTERM")])
 def test_a_job_of_slurm_that_was_preempted_says_so_and_shows_no_traceback(
     tmp_path: Path, status: int, stop: str
