@@ -162,14 +162,14 @@ def _tell_settings(settings: Sequence[tuple[str, str]], code: str) -> dict[str, 
     file, values = sum_settings(settings)
     loads = [*read_form(f"loads-{file.rpartition('.')[2]}").finditer(code)]
     line = code[: loads[0].start()].rpartition("\n")[2] if loads else ""
-    found = {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
+    keepers = {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
     part, change = (spell_form(f"{one}-settings") for one in ("part", "change"))
-    if len(loads) != 1 or re.search(change.replace("NAMES", "|".join(found)), code):
+    if len(loads) != 1 or re.search(change.replace("NAMES", "|".join(keepers)), code):
         return {}
-    parts = re.findall(part.replace("NAMES", "|".join(found)), code)
+    parts = re.findall(part.replace("NAMES", "|".join(keepers)), code)
     return {
         f"{name}{key.removeprefix(above)}": value
-        for name, above in [*((f"{one}.", "") for one in found), *parts]
+        for name, above in [*((f"{one}.", "") for one in keepers), *parts]
         for key, value in values.items()
         if key.startswith(above)
     }

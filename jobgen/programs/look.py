@@ -85,9 +85,9 @@ class _Look:
         of_job, of_place = tables.read_needs(rule["needs"], frozenset(PLACES))
         if not of_job.items() <= self.case.answers.items():
             return
-        found = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
+        places = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
         holds = partial(self._holds, rule["holds"]) if "holds" in rule else None
-        for at in filter(holds, found) if found and self._allows(rule) else ():
+        for at in filter(holds, places) if places and self._allows(rule) else ():
             if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
                 self._say(name, at)
 
