@@ -253,7 +253,8 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
     for line in select_telling(since):
         if line in raised or _CRASHED.search(line.text):
             return line
-    above = drop(drop(since[-1:], OF_EXITS.match), _CODE.match)  # a child may print there
+    above = keep(since[-1:], re.compile(r"\w").search)  # a child may print there
+    above = drop(drop(above, OF_EXITS.match), _CODE.match)
     if REFERS.search(last.words):
         above = keep(above, NAMES_ERROR.search)
     return above[0] if above else None

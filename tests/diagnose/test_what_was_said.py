@@ -17,6 +17,7 @@ Traceback (most recent call last):
     raise ValueError("bad row")
 ValueError: bad row
 """
+OF_WORKER = RAISED.replace("bad row", "worker 2 is bad")
 CUT = RAISED[: RAISED.index("ValueError: bad")]
 SKIPPED = f"2026-11-26 23:18:00 x ERROR molecule 4 is skipped\n{RAISED}"
 STEP = "2026-11-26 23:18:03 x INFO step 3\n"
@@ -110,6 +111,8 @@ CASES = {
         "and said: mesh: no route to node 4 [exit 1]",
     ),
     "cut": ("", CUT, "", 1, "it left with exit code 1 [exit 1]"),
+    # What frames the traceback of a process of its own is no reason.
+    "framed": ("", f"{RAISED}------\n{OF_WORKER}", STEP, 1, "worker 2 is bad [exception]"),
     # Several processes of one rank.
     "two children": ("", f"{RAISED}{STEP}{RAISED}", STEP, 5, "ValueError: bad row"),
     "two parts": ("", f"{RAISED}{RAISED}2 of 2 parts failed\n", STEP, 2, "ValueError: bad row"),
