@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from glob import glob
+from itertools import pairwise
 
 from jobgen.errors import UsageError
 from jobgen.plan.array import keep_own_args, list_tasks
@@ -17,6 +18,9 @@ from jobgen.spec.launchers import find_launcher
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import ONE_A_NODE, Environment
 from jobgen.spec.value_types import NAME, make_words
+
+_SRUN_FILES = re.compile("(-[eio]|--(error|input|output))(=|$)")
+_PROGRAM = re.compile(r"(^|/)python[\d.]*$|\.(py|sh)$")
 
 
 def decide(context: Context, plan: Plan) -> Decision[Program]:
@@ -83,7 +87,15 @@ def _list_command_warnings(context: Context, command: Sequence[str]) -> Iterator
     file = command[0]
     yield from context.warn({"on_path": re.fullmatch(r"[^/]+\.py", file)}, file=file)
     if not is_shell_command(command):
-        yield from warn_unexpanded(context.loaded, "run.command", command)
+        yield from warn_unexpanded(context.loaded, "run.command", tuple(_leave_out_srun(command)))
+
+
+def _leave_out_srun(command: Sequence[str]) -> Iterator[str]:
+    """Yield the words of a command, empty where srun fills in a %: the names of its files."""
+    own = command[0].endswith("srun")
+    for before, word in pairwise(("", *command)):
+        own = own and not _PROGRAM.search(word)
+        yield "" if own and _SRUN_FILES.match(word if "=" in word else before) else word
 
 
 def warn_unexpanded(loaded: LoadedSpec, path: str, value: object) -> Iterator[str]:

@@ -632,6 +632,23 @@ def test_tasks_run_side_by_side_with_gpus_of_their_own(
     assert codes == [("4", "0"), ("5", "1"), ("6", "0")]
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("[srun, --output, 'log/%j_%t.out', -e=log/%j.err, python3, a.py]", []),
+        ("[/usr/bin/srun, '--error=log/%j_%t.err', ./tool]", []),
+        ("[srun, --output, 'log/%j.out', python3, a.py, --output, 'log/%j.txt']", ["log/%j.txt"]),
+        ("[./tool, --output, 'log/%j.out']", ["log/%j.out"]),
+        ("[srun, ./tool, --prefix, 'log/%j']", ["log/%j"]),
+    ],
+)
+def test_what_srun_fills_in_is_not_said_to_be_as_it_is(command: str, told: list[str]) -> None:
+    head = "name: a\nresources: {walltime: 1h}\nlaunch: {mode: plain}\n"
+    text = f"{head}run: {{command: {command}}}\n"
+    notes = "\n".join(plan_of(text, scheduler="slurm").notes)
+    assert re.findall(r"gets '(\S+)' as it is", notes) == told
+
+
 def test_an_argument_that_the_tasks_replace_is_no_template() -> None:
     text = SWEEP.replace("lr: 1}", "lr: '${{ matrix.lr }}', b: '${{ matrix.b }}'}")
     notes = "\n".join(plan_of(text, scheduler="slurm").notes)
