@@ -9,7 +9,7 @@ unknown waited Timed out after \d+ seconds waiting for clients|Timed out initial
 unknown ambiguous ^ *exitcode *: -\d|^(?!.*Warning).*No space left on device$
 last error ^(?!.*(Warning:|error: \S+ tasks? |CANCELLED AT|ChildFailedError))((\[rank\S+ )?\S*(Error|Exception|Exit|Interrupt)\b|.*(error: |Fatal error|syntax error|not found|No [sm]|Assertion .* failed))
 unknown ambiguous ^(?!\S*(Syntax|Name|Attribute|Type|Key|Index)Error|.*(device-side assert|: Invalid )).*(?i:ccl|gloo|in use|socket|connect|network|fetch config|name resolution|time[ds]?[ -]?out|\bpeer|cuda.*error|cudnn|cublas|(device|gpu|npu)s? .*(found|available|busy)|\b(nodes?|hosts?|servers?|workers?|daemon|stale|killed|lost|died|signal)\b|\bI/O\b|corrupt|truncat|unexpected (pos|eof|end)|\b\d+ bytes|unavailable|internal error|.\/(tmp|var|dev|proc)\b)
-stop program ^(\[rank\d+\]: ?)?[\w.]*(Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|\w*[Cc]onfig\w*|Value|Assertion|Import|FileNotFound|NotADirectory|IsADirectory|FileExists|Permission)(Error|Exception)\b|device-side assert|Assertion .* failed|Fortran runtime error|Fatal error in \w+: Invalid|(Error|Exception|Failure|error): .*(?i:n[o.]t (been )?(found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled|initialized|have|require)|can.?not|invalid|expected|mismatch|missing|must|should|shape|size|dtype|tensor|param|argument|option|layout|state_?dict|config|exceed|already|grad)|[Nn]o such (option|file)|No space left .*.\/|No module named|: not found$|command not found|syntax error|ermission denied'
+stop program ^(\[rank\d+\]: ?)?[\w.]*(Syntax|Indentation|Tab|Name|UnboundLocal|Attribute|Type|Key|Index|NotImplemented|ZeroDivision|Recursion|ModuleNotFound|Unicode\w*|Validation|\w*[Cc]onfig\w*|Value|Assertion|Import|FileNotFound|NotADirectory|IsADirectory|FileExists|Permission)(Error|Exception)\b|device-side assert|Assertion .* failed|Fortran runtime error|Fatal error in \w+: Invalid|(Error|Exception|Failure|error): .*(?i:n[o.]t (been )?(found|supported|implemented|allowed|permitted|exist|match|defined|valid|compiled|initialized|have|require)|can.?not|invalid|expected|mismatch|missing|must|should|shape|size|dtype|tensor|param|argument|option|--\w|layout|state_?dict|config|exceed|already|grad)|[Nn]o such (option|file)|No space left .*.\/|No module named|: not found$|command not found|syntax error|ermission denied'
 export -n SECONDS    # an earlier start passes on the seconds since the allocation began
 choose_nodes() {    # choose_nodes COUNT KEPT: puts nodes to avoid last, except the first KEPT
     job_number=$((10#$job_number + 3571 * attempt))    # for a new port
@@ -70,7 +70,7 @@ start_again() {    # starts again in this allocation if the verdict and the time
         { say "this allocation has no ${lack[good < ${#NODES[@]}]} for another start" && return; }
     say "start $((attempt + 2)) follows in this allocation"
     (word=continued && conclude 1)
-    grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -KILL
+    grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -9 2>&-
     trap - TERM INT USR1 EXIT
     exec env -u JOBGEN_AGENT SECONDS="$SECONDS" ${first_job:+JOBGEN_CHAIN="$first_job"} \
         ${script_pid:+JOBGEN_SUBMIT_ID="$job_id"} bash "$this_script"

@@ -75,6 +75,11 @@ def test_where_the_launcher_alone_failed_a_node_is_blamed_if_it_is_named(
             ["unknown", "ambiguous", "1", "n2"],
         ),
         ("OSError: [Errno 28] No space left on device: '/home/x'", ["stop", "program", "1", "n2"]),
+        (
+            "jobgen.trainer: error: --batch-samples: this task wants --batch-tokens",
+            ["stop", "program", "1", "n2"],
+        ),
+        ("t.py: error: choose one of --lr and --schedule", ["stop", "program", "1", "n2"]),
         ("UserWarning: [Errno 28] No space left on device", ["unknown", "exit-1", "1", "n2"]),
         ("The actor is dead because its node has died. ip: n0", ["restart", "node-lost", "1"]),
         (
