@@ -486,7 +486,7 @@ class Plan(NamedTuple):
 
     @property
     def lists_hosts(self) -> bool:
-        """Whether an MPI of the job's own needs the nodes' names, which it may not find by itself."""
+        """Whether an MPI of the job's own needs the names of the nodes, which it may not find."""
         own = self.launch.body and find_launcher(self.program.command) in read_names("mpi")
         return bool(own) and self.can.chunks and self.nodes.total > 1
 
