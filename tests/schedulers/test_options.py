@@ -236,3 +236,15 @@ def test_what_the_spec_does_not_say_may_be_said_by_a_directive(directive: str) -
     scheduler = "slurm" if directive.startswith("#SBATCH") else "pbs"
     text = edited(("", f'directives: ["{directive}"]\n'))
     assert resolve(load(text), scheduler=scheduler).requests.directives == (directive,)
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"),
+    [("/x/a%jb", True), ("/x/100%", False), ("/x/20%04n", True), ("/x/%/j", False), ("", False)],
+)
+def test_a_folder_whose_name_slurm_fills_in_is_told_before_the_job_fails(
+    folder: str, told: bool
+) -> None:
+    for name in ("slurm", "pbs"):
+        found = schedulers.SCHEDULERS[name].interferes("", {"PWD": folder})
+        assert ("PWD" in found) == (told and name == "slurm")

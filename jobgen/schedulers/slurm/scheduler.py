@@ -130,7 +130,7 @@ class Slurm(base.Scheduler):
         return match[1] if match else None
 
     def interferes(self, script: str, environment: Mapping[str, str]) -> dict[str, str]:
-        """`SBATCH_*`, which win over the script, and `SLURM_CLUSTERS`."""
+        """`SBATCH_*`, which win over the script, `SLURM_CLUSTERS`, and a folder with a pattern."""
         changes = {}
         for name in sorted(environment):
             prefix, _, key = name.partition("_")
@@ -140,6 +140,8 @@ class Slurm(base.Scheduler):
             written = re.search(rf"^#SBATCH {option}\b", script, re.MULTILINE)
             wins = " and wins over that of the script" if written else ""
             changes[name] = f"is {option} for sbatch{wins}"
+        if re.search(r"%\d*[AaJjNnstux]", environment.get("PWD", "")):
+            changes["PWD"] = "has a % that Slurm fills in, so the job finds no place for its output"
         return changes
 
     def output_file(self, name: str, job_id: str) -> str:
