@@ -452,15 +452,38 @@ def test_dependencies(user: User, kind: str, status: int, runs: bool) -> None:
         assert ("Exit_status" in user.pbs.wait(job)) == runs
 
 
-def test_dependents_of_what_never_ran(user: User) -> None:
+@pytest.mark.parametrize("history", [True, False])
+def test_dependents_of_what_never_ran(user: User, history: bool) -> None:
     """Section 5: deleted in the queue it keeps them for ever; an unknown job drops them."""
-    parent = user.submit("true", "-h", name="parent")
-    child = user.submit("true", "-W", f"depend=afterany:{parent}", name="child")
-    user.pbs.cancel(parent)
-    unknown = user.submit("true", "-W", "depend=afterok:99999", name="unknown")
-    assert "Exit_status" not in user.pbs.wait(unknown)
-    assert user.pbs.job(child)["job_state"] == "H"
-    user.pbs.cancel(child)
+    if not history:
+        user.pbs.script("set", "history=false")
+    try:
+        parent = user.submit("true", "-h", name="parent")
+        child = user.submit("true", "-W", f"depend=afterany:{parent}", name="child")
+        other = user.submit("true", "-W", f"depend=afterany:{child}", name="other")
+        user.pbs.cancel(parent)
+        unknown = user.submit("true", "-W", "depend=afterok:99999", name="unknown")
+        assert "Exit_status" not in user.pbs.wait(unknown)
+        assert [user.pbs.job(job)["job_state"] for job in (child, other)] == ["H", "H"]
+        late = user.submit("true", "-W", f"depend=afterany:{parent}", name="late")
+        assert ("Exit_status" in user.pbs.wait(late)) == history  # else it comes to an unknown job
+        for job in (child, other):
+            user.pbs.cancel(job)
+    finally:
+        user.pbs.script("set", "history=true")
+
+
+def test_what_a_server_is_and_how_settings_change(user: User) -> None:
+    """Its table is as qstat -Q's, and a number of seconds is whole."""
+    head, line, row = user.pbs.run("qstat", "-B").stdout.splitlines()
+    assert " ".join(head.split()) == "Server Max Tot Que Run Hld Wat Trn Ext Status"
+    assert [len(part) for part in line.split()] == [16, *[5] * 8, 11]
+    assert (row.split()[0], row.split()[-1]) == ("login", "Active")
+    shown = user.pbs.run("qstat", "-Bf").stdout
+    assert re.search(r"node_fail_requeue = \d+\n", shown)
+    command = [str(user.pbs.scripts / "pbs-set"), "kill_delay=three"]
+    changed = subprocess.run(command, env=user.pbs.script_env, capture_output=True, check=False)
+    assert (changed.returncode, changed.stderr.count(b"\n")) == (1, 1), changed.stderr
 
 
 def test_qsub_inside_a_job_is_refused_unless_the_site_allows_it(user: User) -> None:

@@ -110,18 +110,27 @@ def _qstat_of_server(run: str, options: dict[str, str], names: list[str]) -> int
         print(f"Queue              {columns}")
         print(f"---------------- ----- ----- --- --- {'----- ' * 6}----")
         for name, attributes in found.items():
-            total, on = attributes["total_jobs"], {"True": "yes", "False": " no"}
-            counts = dict(re.findall(r"(\w+):(\d+)", attributes["state_count"]))
-            states = ("Queued", "Running", "Held", "Waiting", "Transit", "Exiting")
-            cells = " ".join(f"{counts[state]:>5}" for state in states)
+            on = {"True": "yes", "False": " no"}
             flags = f"{on[attributes['enabled']]} {on[attributes['started']]}"
             kind = attributes["queue_type"][:3]
-            print(f"{name:<16} {0:>5} {total:>5} {flags} {cells} {kind}*")
+            print(f"{_count_jobs(name, attributes, flags)} {kind}*")
+    else:
+        print("Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status")
+        print(f"---------------- {'----- ' * 8}-----------")
+        for name, attributes in found.items():
+            print(f"{_count_jobs(name, attributes)} {attributes['server_state']}")
     for name in names:
         if name not in known:
             print(f"qstat: Unknown queue {name}", file=sys.stderr)
             return UNKNOWN_QUEUE & 255
     return 0
+
+
+def _count_jobs(name: str, attributes: dict[str, Any], *between: str) -> str:
+    counts = dict(re.findall(r"(\w+):(\d+)", attributes["state_count"]))
+    states = ("Queued", "Running", "Held", "Waiting", "Transit", "Exiting")
+    cells = (f"{counts[state]:>5}" for state in states)
+    return " ".join([f"{name:<16} {0:>5} {attributes['total_jobs']:>5}", *between, *cells])
 
 
 def _row(name: str, attributes: dict[str, Any]) -> str:

@@ -25,9 +25,15 @@ def main(run: Path, arguments: list[str]) -> None:
         arguments = arguments[2:]
     for argument in arguments:
         key, _, value = argument.partition("=")
-        changes[key] = json.loads(value)
+        try:
+            changes[key] = json.loads(value)
+        except ValueError:
+            raise KeyError(f"{argument!r} is not KEY=JSON; see link.py for the settings") from None
     change(run, changes)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    try:
+        main(Path(sys.argv[1]), sys.argv[2:])
+    except KeyError as error:
+        sys.exit(f"pbs-set: {error.args[0]}")

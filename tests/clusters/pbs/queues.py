@@ -40,7 +40,7 @@ def server(now: dict[str, Any], jobs: dict[str, Any]) -> dict[str, Any]:
         "default_queue": now["queues"][0],
         "resources_default": {"ncpus": 1},
         "default_chunk": {"ncpus": 1},
-        "node_fail_requeue": now["node_fail_requeue"],
+        "node_fail_requeue": round(now["node_fail_requeue"]),
         "max_array_size": now["max_array_size"],
         "pbs_version": VERSION,
         "job_history_enable": str(now["history"]),

@@ -52,6 +52,7 @@ class Scheduler:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.jobs: dict[str, Job] = {}
+        self.forgotten: dict[str, Job] = {}  # without a history; whoever waited still knows them
         self.number = 1
         self.moms: dict[str, Mom] = {}
         self.down: set[str] = set()  # nodes that count as down
@@ -149,10 +150,12 @@ class Scheduler:
         """Hold a job for its dependencies, let it go, or drop it as they can't be met."""
         left = []
         for kind, name in job.dependencies:
-            try:
-                parent = self.find(name)
-            except RefusedError:
-                return self._drop(job)
+            parent = self.forgotten.get(name)
+            if parent is None or parent.mtime <= job.ctime:
+                try:
+                    parent = self.find(name)
+                except RefusedError:
+                    return self._drop(job)
             over = parent.state in FINISHED
             # Who waited for a job that was deleted before it ran waits for ever; who comes
             # later finds a job without an exit status, which counts as a good one.
@@ -200,4 +203,5 @@ class Scheduler:
         loop = asyncio.get_running_loop()
         loop.call_soon(self.schedule)  # what waits for it learns how it ended
         if not self.settings["history"]:
+            self.forgotten[job.id] = job
             loop.call_soon(self.jobs.pop, job.id, None)
