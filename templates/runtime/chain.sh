@@ -23,8 +23,7 @@ begin_chain() {
     if (($(count_starts) == 1)); then return; fi
     if [[ -e $before/outcome ]]; then read -r how code <"$before/outcome"; fi
     if [[ $how == 'done' ]]; then
-        word='done'
-        : >"$run_dir/DONE"
+        word='done' && : >"$run_dir/DONE"
         say "DONE already: there is nothing left to do; logs are in $run_dir"
         exit 0
     fi
@@ -41,8 +40,7 @@ begin_chain() {
     (($(count_starts) <= AT_MOST)) || end_chain "it has had its $AT_MOST starts"
 }
 end_chain() {    # end_chain REASON
-    word=failed
-    say "error: the chain ends: $1" >&2
+    word=failed && say "error: the chain ends: $1" >&2
     exit 1
 }
 
@@ -72,6 +70,7 @@ settle_chain() {    # sets word and status if the chain decides them
         goes_on="the walltime has ended"
     elif [[ -n $lost_nodes ]]; then
         goes_on="the run goes on without $lost_nodes"
+        if [[ $THEN == held ]]; then goes_on="the run goes on; PBS may assign $lost_nodes again"; fi
     elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
         goes_on="the program has ended before the walltime"
     else

@@ -28,8 +28,9 @@ mind_walltime() {    # unless something has failed already: then the job is abou
         stop="the end of the walltime" && end_job
     fi
 }
-note_signal() {    # reaching the walltime is not a cancellation
+note_signal() {    # reaching the walltime, also one made shorter by qalter, is not a cancellation
     printf -v now '%(%s)T' -1
+    if grep -qs -D skip '^=>> PBS: job killed: walltime' "/proc/$$/fd/2"; then run_end=$now; fi
     if has settle_chain && ((now >= run_end)); then early_outcome='continued 143'; fi
 }
 has_stopped() {    # by its own decision or as asked; not what is ended because another failed
@@ -40,10 +41,8 @@ settle_walltime() {    # sets word and status if the walltime decides them
     rm -f "$run_dir/STOP"
     if [[ -n $word || $stop == SIG* ]]; then return; fi
     if has_stopped; then
-        stop='' status=0 word='done'
-        say "STOPPED as asked, before the run was done"
+        stop='' status=0 word='done' && say "STOPPED as asked, before the run was done"
     elif [[ -n $stop ]]; then
-        word=failed status=143
-        say "ENDED by $stop"
+        word=failed status=143 && say "ENDED by $stop"
     fi
 }

@@ -337,6 +337,19 @@ def test_a_chain_that_is_cancelled_does_not_go_on(pbs: Pbs, tmp_path: Path) -> N
         assert said.stdout.startswith("cancelled\n")
 
 
+def test_a_walltime_of_pbs_that_is_made_shorter_ends_no_chain(pbs: Pbs, tmp_path: Path) -> None:
+    """The script knows only the walltime of its directives, and took PBS's signal for a qdel."""
+    walltime = {"notice": "1m", "then": "resubmit", "at_most": 2}
+    run = STEPS | {"args": {"starts": 2}}
+    job = chain(pbs, tmp_path, run=run, on_walltime=walltime, launch={"mode": "direct"})
+    job.wait_for(lambda: at_work(job, 1))
+    pbs.run("qalter", "-l", "walltime=1", job.id)
+    job.wait_for(lambda: len(outcomes(job)) == 2)
+    assert outcomes(job) == ["continued 0", "done 0"], output(job)
+    assert "job killed: walltime" in output(job)
+    assert "the walltime has ended\n" in output(job) or "has stopped in order\n" in output(job)
+
+
 def go_on(cluster: Cluster, cwd: Path, then: str) -> None:
     """Cancel a chain, and let it go on in its run folder and count its starts from 1 again."""
     run = STEPS | {"args": {"save-every": 5, "starts": 2}}

@@ -59,6 +59,42 @@ def test_a_failure_is_no_stop_though_others_have_stopped(
     assert ended.stdout.splitlines()[-1] == outcome, ended.stderr
 
 
+@pytest.mark.parametrize("then", ["held", "resubmit"])
+def test_only_where_a_job_can_exclude_nodes_does_the_run_go_on_without_them(
+    tmp_path: Path, then: str
+) -> None:
+    (tmp_path / "nodes").write_text("n1\nn2\n")
+    (tmp_path / "progress").write_text("before")
+    program = SETTLE.replace("THEN=held", f"THEN={then}").replace("lost=''", "lost=n2")
+    program = program.replace("settle_walltime", "settle_successor() { :; }; settle_walltime")
+    argv = ["bash", "-c", program, "settle", tmp_path, "", "1", ""]
+    said = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT).stdout.splitlines()[0]
+    known = {"held": "; PBS may assign n2 again", "resubmit": " without n2"}
+    assert said == f"the run goes on{known[then]}"
+
+
+@pytest.mark.parametrize(
+    ("printed", "early"),
+    [("=>> PBS: job killed: walltime 40 exceeded limit 40", "continued 143"), ("other", "")],
+)
+def test_a_walltime_that_was_made_shorter_is_not_a_cancellation(
+    tmp_path: Path, printed: str, early: str
+) -> None:
+    program = f"""
+        has() {{ [[ $1 == settle_chain ]]; }}
+        . {ROOT}/templates/runtime/notice.sh
+        run_end=9999999999 early_outcome=''
+        echo "{printed}" >&2
+        note_signal
+        echo "$early_outcome"
+    """
+    with (tmp_path / "err").open("w") as err:
+        done = subprocess.run(
+            ["bash", "-c", program], stdout=subprocess.PIPE, stderr=err, text=True
+        )
+    assert done.stdout == f"{early}\n"
+
+
 @pytest.mark.parametrize("failed", ["failed", "start-of-server/failed"])
 def test_a_notice_that_comes_after_a_failure_asks_nobody(tmp_path: Path, failed: str) -> None:
     (tmp_path / "start-of-server").mkdir()
