@@ -69,6 +69,8 @@ def find_unmet(job: JobRecord) -> str:
 
 def _list_others(job: JobRecord, *, ask: bool = False) -> Iterator[_Other]:
     """Yield each job that this one waits for; `ask` the scheduler about those not begun."""
+    if ask and (link := read_traces(job).awaited) and _has_gone(job.scheduler, link):
+        yield _Other("afterany", f"job {link}", "cancelled")  # whose later ones wait in vain
     for kind, job_id in _read_dependencies(job):
         other = _find_recorded(job.folder, job_id) or _find_chain(job, job_id)
         if other is None:
@@ -88,15 +90,15 @@ def _find_recorded(folder: str, job_id: str) -> JobRecord | None:
 
 def _look_at_other(kind: str, other: JobRecord, *, ask: bool) -> _Other:
     word, begun = _describe_end(other), bool(read_traces(other).attempts)
-    if ask and word == "not begun" and not other.local and _has_gone(other):
+    if ask and word == "not begun" and not other.local and _has_gone(other.scheduler, other.id):
         word = "cancelled"
     return _Other(kind, f"{other.name} {other.id}", word, begun)
 
 
-def _has_gone(job: JobRecord) -> bool:
+def _has_gone(scheduler: str, job_id: str) -> bool:
     """Return whether the scheduler says that a job that has not begun has ended."""
-    name = folder_name(job.id)
-    answer = SchedulerAnswer(job.scheduler, {job.id: [name]})
+    name = folder_name(job_id)
+    answer = SchedulerAnswer(scheduler, {job_id: [name]})
     state = answer.states.get(name)
     return state.name == "cancelled" if state else not answer.doubt
 

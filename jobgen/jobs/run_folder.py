@@ -156,13 +156,19 @@ class Traces(NamedTuple):
         one has the same id.
         """
         ids = list_chain(self.job)
-        last = read_if_left(f"{self.last}/job").strip()
+        last = read_if_left(f"{self.last}/job").strip().partition(".")[0]
         if not last:
             return ids
         index = next((i for i, id in enumerate(ids) if id.partition(".")[0] == last), 0)
         if self.word == "continued" and index + 1 < len(ids):
             index += 1
         return ids[index:]
+
+    @property
+    def awaited(self) -> str:
+        """The id of the job that is to go on, if its files would be seen here had it begun."""
+        long = self.word == "continued" and self.ended + _ALIVE_SECONDS < time.time()
+        return self.open_chain[0] if long else ""
 
     @property
     def kept_state(self) -> State | None:
@@ -217,7 +223,7 @@ def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
 
     PBS starts all jobs of a chain, also after one is done, has failed or was cancelled.
     """
-    starts = list_attempts(run_folder)[job.first_attempt :]
+    starts = list_attempts(run_folder)
     while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
         before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
         ended = last.startswith(("done", "failed", "cancelled")) and last == before

@@ -72,6 +72,7 @@ _FACTS: dict[str, Callable[[_Seen], object]] = {
     ),
     "signal": lambda seen: _SIGNALS.get(seen.left.code),
     "waits": lambda seen: DEPENDENT if os.path.exists(f"{seen.left.run_dir}/waits") else "",
+    "awaited": lambda seen: seen.left.awaited,
     "copied": lambda seen: not seen.left.has_own_times,
     "outran": lambda seen: seen.left.ended + _SLACK_SECONDS >= (seen.left.limit or float("inf")),
     "heard_of": lambda seen: seen.left.alive and f"{time.time() - seen.left.last_sign:.0f} s",

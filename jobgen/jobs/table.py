@@ -154,8 +154,9 @@ def _add_tracked(row: JobRow, status: JobStatus, roles: dict[str, JobRecord]) ->
     if status.state.ended:
         left = Traces(status.job, run_folder, tuple(status.attempts))
         row = row._replace(start=left.begun, limit=left.limit)
-    elif (listed := read_traces(status.job).open_chain[0]) != status.job.id:
-        row = row._replace(listed_as=listed)
+    elif row.state != "unknown" and not status.state.hopeless:
+        listed = read_traces(status.job).open_chain[0]
+        row = row._replace(listed_as=listed if listed != status.job.id else "")
     return row._replace(
         tracked=find_tracked(run_folder),
         verdicts=tuple(read_verdicts(status.attempts)),

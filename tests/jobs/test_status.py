@@ -992,6 +992,32 @@ def test_a_job_that_waits_for_one_task_of_an_array_is_cancelled_if_that_fails(
     assert jobgen("status", "11") == (0, f"cancelled\nit needed sweep {task} (failed)\n", "")
 
 
+def test_a_chain_whose_next_job_is_gone_before_it_began_is_cancelled(scheduler: Scheduler) -> None:
+    """Deleted while it waited: the run was unknown for ever, and nothing said how it goes on."""
+    chain = replace(job("8.pbs", name="long", kind="pbs"), links=("9.pbs", "10.pbs"))
+    chain.save()
+    outcome = attempt(chain, "continued 0") / "outcome"
+    outcome.with_name("job").write_text("8.pbs\n")
+    scheduler.says("qstat", "", words="qstat: Unknown Job Id 8.pbs")
+    assert jobgen("status", "8").out.splitlines()[:2] == [  # its files may be seen here later
+        "unknown",
+        "it was going to be restarted; the scheduler no longer knows it",
+    ]
+    os.utime(outcome, (1, 1))
+    told = "job 9.pbs, which was to go on, is gone before it began"
+    assert jobgen("status", "8") == (0, f"cancelled\n{told}\n", "")
+    about = jobgen("diagnose", "8").out
+    assert " [chain-ended]\n" in about
+    assert "`jobgen rerun 8.pbs --continue`" in about
+    held = "Job Id: 10.pbs|job_state=H|depend=afterany:9.pbs\n"
+    scheduler.says("qstat", held, words="qstat: Unknown Job Id 9.pbs")
+    waits = "it waits for job 9.pbs (cancelled), which never began, so it never starts: cancel it"
+    assert jobgen("status", "8").out == f"queued\n{waits}\nnext: start 2\n"
+    (attempt(chain, number=1) / "job").write_text("9.pbs\n")
+    scheduler.says("qstat", "Job Id: 9.pbs|job_state=R\nJob Id: 10.pbs|job_state=H\n")
+    assert jobgen("status", "8").out == "running\nthe scheduler has it as job 9.pbs\nstart 2\n"
+
+
 def test_a_chain_that_was_submitted_since_is_found(scheduler: Scheduler) -> None:
     """A program that looks at jobs again and again has read the chains of the folder before."""
     for first, link, waiting in (("20", "21", "22"), ("30", "31", "32")):
