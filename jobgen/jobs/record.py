@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -45,7 +45,6 @@ _MOST = {
     "first_submitted": 1e11,
     "tasks": 10_000,  # as in a spec
     "together": 10_000,
-    "first_attempt": 10**6,
     "counted_from": 10**6,
     "changed": 10**7,
     "pid": 2**22,
@@ -58,7 +57,6 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "float": ((int, float), "a number"),
     "int | None": ((int, NoneType), "a whole number or null"),
     "tuple[str, ...]": (list, "a list"),
-    "dict[str, int]": (dict, "an object"),
 }
 
 
@@ -74,8 +72,7 @@ class JobRecord:
 
     `pid` and `started` (clock ticks since boot) tell a local job's process, on the machine `host`.
     `token` is the submission's own name and `digest` that of what was submitted (see `journal`);
-    both are empty in records of earlier versions, where `first_attempt` may be the number of
-    another job's attempts in the run folder.
+    both are empty in records of earlier versions.
     """
 
     id: str
@@ -86,14 +83,12 @@ class JobRecord:
     argv: tuple[str, ...]
     pid: int | None = None
     started: int | None = None
-    first_attempt: int = 0
     first_submitted: float = 0.0  # of a chain that has gone on; 0 of others
     counted_from: int = 0  # the number of the attempt from which a chain's starts count
     links: tuple[str, ...] = ()  # further jobs, each to go on where the one before has ended
     tasks: int = 0  # of the array that it is
     together: int = 1  # of these in one job of the scheduler's
     shares: str = ""  # the id of the job that a task of the array has together with others
-    earlier: dict[str, int] = field(default_factory=dict)  # the first_attempt of tasks; 0 of others
     array: str = ""  # the id of the array that it is a task of
     token: str = ""
     digest: str = ""
@@ -139,17 +134,14 @@ class JobRecord:
         if not os.path.isdir(f"{self.run_folder}/roles"):  # as for nearly all of thousands of jobs
             return {}
         folders = sorted(self.run_dir.glob("roles/*/attempts/0/script"), key=os.path.getmtime)
-        whole = replace(
-            self, shares=self.shares or self.id, links=(), first_attempt=0, counted_from=0
-        )
+        whole = replace(self, shares=self.shares or self.id, links=(), counted_from=0)
         names = [path.parts[-4] for path in folders]
         number = folder_name(self.id)
         return {name: replace(whole, id=f"{number}/roles/{name}") for name in names}
 
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""
-        first = self.earlier.get(f"{self.run_dir.name}_{index}", 0)
-        one = replace(self, id=_name_task(self.id, index), array=self.id, first_attempt=first)
+        one = replace(self, id=_name_task(self.id, index), array=self.id)
         if self.together > 1:
             only = self.tasks <= self.together  # job, and so no array to the scheduler
             shares = self.id if only else _name_task(self.id, index // self.together)
@@ -157,7 +149,7 @@ class JobRecord:
         if len(self.rerun_of) == self.tasks:
             one = replace(one, rerun_of=self.rerun_of[index : index + 1])
         # Which of its tasks another job does again, that job's record says.
-        return replace(one, links=(), tasks=0, earlier={}, rerun_as=())
+        return replace(one, links=(), tasks=0, rerun_as=())
 
     def save(self) -> None:
         """Write the record into the run folder, which is made if it is missing."""
@@ -216,11 +208,7 @@ def read_sound(paths: Iterable[str | Path]) -> Iterator[JobRecord]:
             yield read_record(path)
 
 
-_REQUIRED = [
-    one.name
-    for one in fields(JobRecord)
-    if one.default is MISSING and one.default_factory is MISSING
-]
+_REQUIRED = [one.name for one in fields(JobRecord) if one.default is MISSING]
 _FIELDS = {one.name: _KINDS[str(one.type)] for one in fields(JobRecord)}
 
 

@@ -131,7 +131,7 @@ def test_a_run_folder_that_is_a_link_is_left_alone(clone: Path) -> None:
         {"tasks": -1},
         {"links": ["7; rm -rf ."]},
         {"links": ["-x"]},
-        {"first_attempt": -5},
+        {"counted_from": -5},
         {"folder": "a\0b"},
     ],
     ids=lambda changes: " ".join(map(str, changes)),

@@ -21,7 +21,6 @@ JOB = JobRecord(
     submitted=1.5,
     argv=("sbatch", "a b"),
     links=("8",),
-    earlier={"7_1": 2},
 )
 
 
@@ -71,7 +70,6 @@ def test_records_of_earlier_and_of_later_versions_are_read() -> None:
         (record(tasks=True), "tasks is True and not a whole number"),
         (record(pid="1"), "pid is '1' and not a whole number or null"),
         (record(argv="sbatch"), "argv is 'sbatch' and not a list"),
-        (record(earlier=[]), "earlier is [] and not an object"),
         (record(scheduler="lsf"), "scheduler is 'lsf'"),
         ("[" * 100_000, "not the record of a job"),
     ],

@@ -675,7 +675,7 @@ class TestAnswers:
         (attempt / "script").write_text(f"# submitted by jobgen as {intent.stem}\n")
         assert "it is job 77, and on record" in self.submit(monkeypatch).err
         found = json.loads(Path("runs/a/77/job.json").read_text())
-        assert (found["token"], found["first_attempt"]) == (intent.stem, 0)
+        assert found["token"] == intent.stem
 
     @pytest.mark.parametrize("left", ["attempts", "record"])
     def test_a_number_that_an_earlier_job_had_gives_no_second_job_in_its_folder(
