@@ -39,6 +39,7 @@ _DATA = (
     *("spec/data/words.yaml", "spec/data/launchers.yaml", "rendering/decisions.txt"),
     *("rendering/variables.txt", "plan/rules.txt", "plan/containers.txt", "plan/uses.txt"),
     *("batchscript/rules.txt", "batchscript/commands.txt", "batchscript/forms.txt"),
+    "batchscript/words.txt",
     *("rendering/words.txt", "batchscript/counts.txt", "batchscript/reasons.txt", "spec/rules.txt"),
     *("spec/filled_in.txt", "plan/shares.txt", "page/static/pyodide.json"),
 )

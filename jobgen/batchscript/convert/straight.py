@@ -165,8 +165,8 @@ def list_set(script: Script) -> set[str]:
     commands = [launch.command for launch in script.launches]
     own = set(script.given).union(*map(Command.list_changed, commands))
     by_name = {x.function for x in commands if FORMS["by-name"].match(" ".join(x.texts))}
-    told = {"local", "declare", "typeset"} | by_name  # that a name is theirs, or to be set
-    own.update(text for x in commands if x.name in told for text in x.texts)
+    takers = {"local", "declare", "typeset"} | by_name  # of a name that is theirs, or to be set
+    own.update(text for x in commands if x.name in takers for text in x.texts)
     return own.union(*map(Command.list_set, commands))
 
 

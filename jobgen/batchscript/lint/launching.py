@@ -174,10 +174,10 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
 @rule("same-gpu")
 def _find_same_gpu(script: Script) -> Iterator[Fault]:
     launches = [*reach.list_run(script)] if script.nodes == 1 < _count_gpus(script) else []
-    found = FORMS["same-gpu"].search("".join(map(_write_line, launches)))
-    told = FORMS["tells-gpu"].search("\n".join([join_acting(script), *script.beside.values()]))
-    if found and not told:
-        launch = launches[found.string.count("\n", 0, found.end())]
+    match = FORMS["same-gpu"].search("".join(map(_write_line, launches)))
+    chosen = FORMS["tells-gpu"].search("\n".join([join_acting(script), *script.beside.values()]))
+    if match and not chosen:
+        launch = launches[match.string.count("\n", 0, match.end())]
         yield mark(launch.place, "this and those beside it take the same GPU of several")
 
 
