@@ -126,6 +126,10 @@ TWO = {
     ("what", "said"),
     [
         ({"run": ONE, "launch": {"mode": "direct"}}, "FAILED with exit code 3: rank 1 on node1"),
+        (
+            {"run": ONE, "launch": {"mode": "direct"}, "on_failure": "restart"},
+            "verdict: unknown (exit-3) on node1: ",
+        ),
         ({"roles": TWO}, "FAILED: role server with exit code 3: rank 0 on node0"),
     ],
 )
