@@ -217,7 +217,8 @@ def _is_common(case: Case, call: Call) -> bool:
 
 def _has_option(call: Call, names: Sequence[str]) -> bool:
     """Whether the option that a call adds is one of these."""
-    return not {str(word).lstrip("-") for word in call.words}.isdisjoint(names)
+    spelled = re.split("[ /]+", " ".join(map(str, call.words)))  # of click, --amp/--no-amp
+    return not {word.lstrip("-") for word in spelled}.isdisjoint(names)
 
 
 # What rules need of the place of a call.

@@ -748,6 +748,7 @@ JOBS["ASKED"] = GIVEN._replace(
     asked="pbsdsh plan.can.own_path=True gpu_type='v100' from_shell=('MY_API_KEY',)"
     " variables={'HF_HOME': '/tmp/hf', 'HF_HUB_OFFLINE': '1'}"
 )
+JOBS["OFF"] = ONE._replace(off=("--warm",), arguments=())
 JOBS["RAY"] = ONE._replace(ray=True)
 JOBS["HYDRA"] = CHAINED._replace(arguments=("lr=1",))
 JOBS["SETTINGS"] = ONE._replace(arguments=("a.yaml",))
