@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from jobgen import process
 from jobgen.errors import (
@@ -276,12 +276,7 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     """
     job = _name_job(intent, ids)
     if not intent.job.id and (taken := _find_taken(intent, job)):
-        _cancel_jobs(intent, ids)
-        raise RefusedError(
-            f"job {job.id} has the number of an earlier job, and would share its run folder "
-            f"{os.path.relpath(taken)}; it is cancelled; submit it again, which gives another "
-            f"number, or under another name with -J"
-        )
+        _refuse_folder(intent, ids, job.id, taken)
     script = intent.script if intent.script.exists() else intent.withdrawn
     if script.exists():
         try:
@@ -293,6 +288,16 @@ def record_job(intent: Intent, ids: list[str]) -> JobRecord:
     elif job.token not in [known.token for known in read_sound([job.run_dir / RECORD])]:
         job.save()  # a crash has lost the script, and there is a job all the same
     return job
+
+
+def _refuse_folder(intent: Intent, ids: list[str], job_id: str, taken: Path) -> NoReturn:
+    """Cancel a job that would share the run folder of an earlier one."""
+    _cancel_jobs(intent, ids)
+    raise RefusedError(
+        f"job {job_id} has the number of an earlier job, and would share its run folder "
+        f"{os.path.relpath(taken)}; it is cancelled; submit it again, which gives another "
+        f"number, or under another name with -J"
+    )
 
 
 def _name_job(intent: Intent, ids: list[str]) -> JobRecord:

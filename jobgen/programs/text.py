@@ -120,6 +120,9 @@ class Call(NamedTuple):
         return word[0] if "**" in filled else filled
 
 
+_Placed = list[tuple[Surroundings, ast.expr]]  # values of a name, each where it gets it
+
+
 class Module:
     """One file of a program."""
 
@@ -141,7 +144,7 @@ class Module:
         self.scopes: list[Scope] = []
         # The names that are read, each with its package, OBJECT for one behind a dot, or alone.
         self.uses: list[tuple[str, str | None, Surroundings]] = []
-        self.assigned: dict[str, list[tuple[Surroundings, ast.expr]]] = defaultdict(list)
+        self.assigned: dict[str, _Placed] = defaultdict(list)
         self.code = re.sub(r"(?m)^[ \t]*#(?!!).*$| # .*$", "", self.text)  # without comments
         self.texts: dict[ast.Call, str] = {}  # of calls, as far as they were asked for
         self.options: Mapping[str, Any] = {}  # of the program, where their values are sure
@@ -310,21 +313,28 @@ class Module:
         What surely comes before it, in its function, takes the place of all values before.
         """
         placed = self.assigned.get(name, [])
-        if not (placed or name.isidentifier()) and self.options:
-            keys = read_form("asked").sub(r".\1", name), name.rpartition(".")[2]
-            if known := [self.options[key] for key in keys if key in self.options]:
-                return [ast.Constant(known[0])]
-        own = [one for one in placed if one[0].scope is at.place.scope] or placed
-        before = [one for one in own if one[1].lineno < at.line]
-        if before and at.place.tests[: len(before[-1][0].tests)] == before[-1][0].tests:
-            own = before[-1:]
-        values = [value for _, value in own]
+        if not (placed or name.isidentifier()) and (known := self._list_told(name)):
+            return known[:1]
+        values = [value for _, value in _list_in_force(placed, at)]
         return [] if UNKNOWN in values else values
+
+    def _list_told(self, name: str) -> list[ast.expr]:
+        """Return what the job says of an option, or of what is asked for by a key."""
+        keys = read_form("asked").sub(r".\1", name), name.rpartition(".")[2]
+        return [ast.Constant(self.options[key]) for key in keys if key in self.options]
 
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
         text = "".join(self.text.splitlines()[line - 1 : line])
         return rule in re.split("[, ]+", ",".join(read_form("ignore").findall(text)))
+
+
+def _list_in_force(placed: _Placed, at: Call) -> _Placed:
+    """Return the values that a name may have in a place: of its function, the last sure one."""
+    own = [one for one in placed if one[0].scope is at.place.scope] or placed
+    before = [one for one in own if one[1].lineno < at.line]
+    sure = before and at.place.tests[: len(before[-1][0].tests)] == before[-1][0].tests
+    return before[-1:] if sure else own
 
 
 @cache

@@ -143,15 +143,19 @@ def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[
 
 def _list_option_loops(script: Script) -> Iterator[tuple[int, range]]:
     """Yield the line that asks for options, and those of its loop, if all have a default."""
-    demanded = FORMS["demanded"].findall(script.text)
     for case in [x for x in script.commands if x.name == "case" and x.blocks[1:]]:
         inside = [x for x in script.commands if case.blocks[-2] in x.blocks]
         asks = [x.line for x in (inside[0], case) if FORMS["asks-options"].match(" ".join(x.texts))]
-        others = [x for x in script.commands if x not in inside]
-        given = set[str]().union(*map(Command.list_set, others)).difference(demanded)
-        sets = set[str]().union(*map(Command.list_set, inside))
-        if asks and sets <= given and all(FORMS["of-options"].fullmatch(x.name) for x in inside):
+        if asks and _sets_again(inside, script):
             yield asks[0], range(inside[0].line, inside[-1].last_line + 1)
+
+
+def _sets_again(inside: list[Command], script: Script) -> bool:
+    """Whether commands only set what others of the script have set, and do not demand."""
+    others = [x for x in script.commands if x not in inside]
+    given, sets = (set[str]().union(*map(Command.list_set, some)) for some in (others, inside))
+    given.difference_update(FORMS["demanded"].findall(script.text))
+    return sets <= given and all(FORMS["of-options"].fullmatch(x.name) for x in inside)
 
 
 def is_common(name: str) -> bool:
