@@ -115,12 +115,13 @@ class SchedulerAnswer:
         array = self.states.get(left.job.whole_dir.name) if left.job.array else None
         # A task that has not begun does not have its own entry, or one that does not say why.
         mute = array and array.name == "queued" and {*known} == {State("queued")}
-        if array and (mute or not known):
-            known = [array]
-        # Of jobs that began long before there was this one, another has had its number.
-        return [
-            one for one in known if (one.start or left.job.submitted) + _DAY > left.job.submitted
-        ]
+        states = [array] if array and (mute or not known) else known
+        return [one for one in states if _is_recent(one, left.job.submitted)]
+
+
+def _is_recent(state: State, submitted: float) -> bool:
+    """Whether a job is not another, long before this one, which had its number."""
+    return (state.start or submitted) + _DAY > submitted
 
 
 def split_ids(ids: Iterable[_Id]) -> Iterator[list[_Id]]:

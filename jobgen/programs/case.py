@@ -157,14 +157,21 @@ def _tell(size: JobSize) -> dict[str, object]:
     return known | dict.fromkeys(asked, size.world_size)
 
 
+def _find_keepers(file: str, code: str) -> set[str]:
+    """Return the names that keep what a program reads of a file; none if it reads two such."""
+    loads = [*read_form(f"loads-{file.rpartition('.')[2]}").finditer(code)]
+    if len(loads) != 1:
+        return set()
+    line = code[: loads[0].start()].rpartition("\n")[2]
+    return {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
+
+
 def _tell_settings(settings: Sequence[tuple[str, str]], code: str) -> dict[str, object]:
     """Return what the job's one file of settings holds, by the names that keep it, as in cfg.lr."""
     file, values = sum_settings(settings)
-    loads = [*read_form(f"loads-{file.rpartition('.')[2]}").finditer(code)]
-    line = code[: loads[0].start()].rpartition("\n")[2] if loads else ""
-    keepers = {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
+    keepers = _find_keepers(file, code)
     part, change = (spell_form(f"{one}-settings") for one in ("part", "change"))
-    if len(loads) != 1 or re.search(change.replace("NAMES", "|".join(keepers)), code):
+    if not keepers or re.search(change.replace("NAMES", "|".join(keepers)), code):
         return {}
     parts = re.findall(part.replace("NAMES", "|".join(keepers)), code)
     return {

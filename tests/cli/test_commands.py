@@ -519,7 +519,7 @@ class TestSubmit:
         stale = "warning: job.sbatch: stale; job.yaml is submitted; render the script again\n"
         assert jobgen("submit", "--dry-run").err == stale
         # Of a rerun that is not so: it submits the spec that is on record.
-        again = jobgen("rerun", "4242", "--set", "resources.walltime=9m", "--again")
+        again = jobgen("rerun", "4242", "--set", "name=b", "--set", "queue=x", "--again")
         assert (again.out, "stale" in again.err) == ("4242\n", False)
 
     def test_a_script_alone_may_be_stale_or_not(self) -> None:
@@ -697,7 +697,7 @@ class TestSubmit:
         assert calls() == []
         assert jobgen("submit", "--after", "12").code == 0
         write(edited(("", f"{image}after: [12]\n"), text=SLURM))
-        assert jobgen("submit", "--again").code == 0
+        assert jobgen("submit", "--again", "-J", "b").code == 0
 
     def test_a_job_without_the_account_that_its_site_requires_is_refused(
         self, monkeypatch: pytest.MonkeyPatch
@@ -715,9 +715,9 @@ class TestSubmit:
         assert calls() == []
         assert jobgen("submit", "--site", "lab", "-A", "a").code == 0
         given = "directives=['#SBATCH --account=b']"
-        assert jobgen("submit", "--site", "lab", "--set", given).code == 0
+        assert jobgen("submit", "--site", "lab", "-J", "b", "--set", given).code == 0
         monkeypatch.setenv("SBATCH_ACCOUNT", "c")
-        assert jobgen("submit", "--site", "lab").code == 0
+        assert jobgen("submit", "--site", "lab", "-J", "c").code == 0
 
     @pytest.mark.parametrize(
         ("state", "code", "err"),
