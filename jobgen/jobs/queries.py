@@ -59,10 +59,11 @@ class SchedulerAnswer:
                 self.mute |= bool(stray)
 
     def _has_named_others(self, wanted: Mapping[str, list[str]]) -> bool:
-        """Whether it lists what has not been asked about: some job, under another name."""
+        """Whether it lists a task that was not asked about: some job under another name."""
         names = {name for folders in wanted.values() for name in folders}
         arrays = {name.partition("_")[0] for name in names if "_" in name}
-        return any(name.partition("_")[0] not in arrays for name in self.states.keys() - names)
+        tasks = {name.partition("_")[0] for name in self.states.keys() - names if "_" in name}
+        return bool(tasks - arrays)
 
     def _add(
         self, queue: Queue, argv: list[str], read: Callable[[str], tuple[dict[str, State], str]]

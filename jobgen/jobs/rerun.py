@@ -49,9 +49,7 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
 
     Raises UsageError if it has not ended, is done, or cannot go on there.
     """
-    if job.array or job.tasks:
-        hint = f"`jobgen rerun {job.id} --failed` begins what is not done again, in new run folders"
-        raise UsageError(f"job {job.id}: no task of an array goes on in its run folder; {hint}")
+    _refuse_tasks(job)
     about, text = _read_script(job)
     ready = _repeat(job, about, text)
     if ready.source:
@@ -68,11 +66,17 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
     return replace(ready, continues=goes_on)
 
 
+def _refuse_tasks(job: JobRecord) -> None:
+    if job.array or job.tasks:
+        hint = f"`jobgen rerun {job.id} --failed` begins what is not done again, in new run folders"
+        raise UsageError(f"job {job.id}: no task of an array goes on in its run folder; {hint}")
+
+
 def _check_place(job: JobRecord, ready: Submission) -> None:
     """Raise UsageError unless what is ready would go on in the job's run folder."""
     if ready.about.at_most is None or (ready.about.name, job.local) != (job.name, False):
         hint = "; --set on_walltime.then=resubmit makes it one" * (not job.local)
-        raise UsageError(f"job {job.id}: it is no chain of a cluster, which alone goes on{hint}")
+        raise UsageError(f"job {job.id}: only a chain of a cluster goes on there{hint}")
     if job.folder != os.getcwd():
         raise UsageError(f"job {job.id}: it goes on only from its own folder: cd {job.folder}")
 

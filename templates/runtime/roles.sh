@@ -1,5 +1,4 @@
-# Each role runs like a job, on its own nodes, in a folder below this job's. This script starts the
-# roles, waits until they are ready, and ends them all when the last one ends or any fails.
+# Each role runs like a job, in a folder below this job's. All end with the last, or if one fails.
 declare -A pid_of=() may_end=() && known=()
 enter_role() {    # enter_role FILE: turns this shell into the script of one role
     . "$1"
@@ -63,20 +62,13 @@ watch_roles() {    # each second: ends the job if the last role, or one that may
     [[ -z $failed ]] || end_roles "$failed" " ended before $last did"
     sleep 1 || :
 }
-find_role() {    # find_role PATTERN [ELSE]: the role with the oldest match, or early end
-    {
-        grep -le "$1" "$attempt_dir"/start-of-*/failed
-        [[ $1 == ^lost || -e $run_dir/STOP ]] || list_early_ends
-    } | xargs -r -d '\n' ls -tr | sed -n '1s|.*/start-of-\(.*\)/.*|\1|p' | grep . || echo "${2-}"
+find_role() {    # find_role PATTERN [ELSE]: the role with the oldest match, or that ended too early
+    (set +e; grep -le "$1" "$attempt_dir"/start-of-*/failed; for it in "${!may_end[@]}"; do
+        [[ $1${may_end[$it]} != ^ || $it == "$last" || -e $run_dir/STOP ]] ||
+            ! cd "$attempt_dir/start-of-$it" ||
+            printf '%s\n' "$PWD"/*.ended | xargs -d '\n' ls -tr | sed "$(wc -l <nodes)!d" || :
+    done) | xargs -rd '\n' ls -tr | sed -n '1s|.*start-of-\(.*\)/.*|\1|p' | grep . || echo "${2-}"
 } 2>/dev/null
-list_early_ends() {    # of each role that may not end first, and has, its last node's record
-    local name ends
-    for name in "${!may_end[@]}"; do
-        mapfile -t ends < <(ls -t "$attempt_dir/start-of-$name"/node-*.ended)
-        [[ ${may_end[$name]} == alone || $name == "$last" ]] ||
-            ((${#ends[@]} < $(wc -l <"$attempt_dir/start-of-$name/nodes"))) || echo "${ends[0]}"
-    done
-}
 end_roles() {    # end_roles [ROLE WHY]: asks all roles to end, and 8 s later makes them
     role=${1:+$(find_role ^ "$1")} status=1    # another may have failed first
     [[ -n $stop ]] || end_job    # a signal has already called it
@@ -88,14 +80,11 @@ end_roles() {    # end_roles [ROLE WHY]: asks all roles to end, and 8 s later ma
     [[ -z $stop ]] || role=$(find_role ^lost)    # Slurm ends the job when a node is lost
     [[ -n $role ]] || exit 0
     own=$attempt_dir/start-of-$role stop='' why=''
-    [[ $role == "${1-}" ]] || set -- "$role" " ended before $last did"
     [[ $role${2-} == "${1-} was"* ]] || read -r _ status <"$own/outcome" || :    # its own failure
     [[ $role${2-} == "${1-} was"* ]] || why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
     why=${why:-"${2-}$(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
         sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|: rank \2 on \1, see &|p')"}
-    if cp -p "$own/failed" "$attempt_dir" 2>/dev/null; then
-        lost=$(sed -n 's/^lost //p' "$own/failed")
-    fi
+    ! cp -p "$own/failed" "$attempt_dir" 2>&- || lost=$(sed -n 's/^lost //p' "$own/failed")
     find_first_error() { reason=": role $role$why" file=${why##* see }; }    # already known
     exit "${status/#0/1}"
 }
