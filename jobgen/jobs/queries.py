@@ -51,7 +51,7 @@ class SchedulerAnswer:
             self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
         # Of a job alone that it does not know it says so, and fails.
         self.mute |= answered and len(ids) == 1 and len(self.states) == before
-        self.mute |= self._has_named_others(wanted)
+        self.mute |= answered and self._has_named_others(wanted)
         forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
         if forgotten and (argv := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none
@@ -59,11 +59,10 @@ class SchedulerAnswer:
                 self.mute |= bool(stray)
 
     def _has_named_others(self, wanted: Mapping[str, list[str]]) -> bool:
-        """Whether it lists a task that was not asked about: some job under another name."""
+        """Whether it lists what was not asked about: some job under another name."""
         names = {name for folders in wanted.values() for name in folders}
         arrays = {name.partition("_")[0] for name in names if "_" in name}
-        tasks = {name.partition("_")[0] for name in self.states.keys() - names if "_" in name}
-        return bool(tasks - arrays)
+        return any(name.partition("_")[0] not in arrays for name in self.states.keys() - names)
 
     def _add(
         self, queue: Queue, argv: list[str], read: Callable[[str], tuple[dict[str, State], str]]
