@@ -133,7 +133,8 @@ def spec(tmp_path, monkeypatch):
             "sweep wandb_sweep.yaml",
             "unless wandb_sweep.yaml is a spec of jobgen, write its values as array: {values: {",
         ),
-        ("resume 12 --checkpoint a.pt", "type: jobgen rerun 12"),
+        ("resume 12", "a chain that has ended goes on by jobgen rerun 12 --continue; "),
+        ("redo 12 --checkpoint a.pt", "type: jobgen rerun 12; for --checkpoint: leave it out: "),
         ("qstat -f 12.pbs", "type: jobgen status 12.pbs"),
         ("fmt job.yaml", "type: jobgen check job.yaml"),
         ("make clean", "type: jobgen clean"),
@@ -537,6 +538,10 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
         (
             "render job.yaml a=1 --multirun",
             "; type: jobgen render job.yaml -- a=1",
+        ),
+        (
+            "render job.yaml lr=1,2 --multirun",
+            "; type: jobgen render job.yaml --set 'array.values.lr=[1, 2]'\n",
         ),
         ("cancel job.yaml", "`jobgen submit job.yaml` starts one"),
         ("explain 12", "`jobgen status 12` shows a job"),
