@@ -50,7 +50,7 @@ def find_waste(
     calls = _find_calls([job for job, _ in going])
     wastes, counted = list[Waste](), set[Path]()  # a task may be named beside its array
     for job, state in going:
-        if paths := tuple({*_list_removed(job, keep), *calls[job.run_dir]} - counted):
+        if paths := tuple(sorted({*_list_removed(job, keep), *calls[job.run_dir]} - counted)):
             wastes.append(Waste(job, state, paths, sum(map(_measure, paths))))
             counted.update(paths)
     return wastes
