@@ -356,7 +356,8 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def sum_settings(settings: Iterable[tuple[str, str]]) -> tuple[str, dict[str, object]]:
     """Return the one file among settings, and its values by their keys, as in train.lr."""
-    leaves = [(*name.partition(":")[::2], text) for name, text in settings if ":" in name]
+    split = ((_OF_FILE.fullmatch(name), text) for name, text in settings)  # and no a://b
+    leaves = [(match[1], match[2], text) for match, text in split if match]
     files = {file for file, _, _ in leaves}
     values = {
         key.replace(":", "."): _LITERALS.get(text, read_literal(text, text))
@@ -390,6 +391,7 @@ def _read_settings(path: str) -> Iterator[tuple[str, str]]:
         yield from ((key, leaf.text) for key, leaf in leaves if not apart(key))
 
 
+_OF_FILE = re.compile(r"(.+\.(?:ya?ml|json|toml)):(.+)")  # a key in a file of settings
 _LITERALS = {"true": True, "false": False, "null": None}
 _RELATIONS: dict[str, Callable[[float, int], bool]] = {
     "=": operator.eq,

@@ -248,7 +248,7 @@ def test_what_the_program_needs_goes_too(on_host: Ran) -> None:
     assert "#SBATCH --account=ours" in (on_host.there / "runs/a/4242/script").read_text()
     for words in (["init", "-q"], ["add", "known.txt", "train.py", "other.py"]):
         subprocess.run(["git", *words], cwd=here, check=True)
-    code, _, err = on_host("submit", "--send", "tracked", "--again")
+    code, _, err = on_host("submit", "--send", "tracked", "--again", "-J", "b")
     assert code == 0, err
     assert "warning" not in err
     assert (on_host.there / "known.txt").exists()

@@ -702,6 +702,10 @@ def test_what_a_program_does_not_read_or_is_not_given(
     assert [one[: len(said)] for one in spoken(text, args, more)] == [said] * bool(said)
 
 
+def test_a_word_with_a_colon_is_no_file_of_settings() -> None:
+    assert spoken(f"{OWN}import sys\nsys.argv\n", ", args: ['http://n1:80']") == []
+
+
 def test_a_module_is_looked_for_where_pythonpath_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
