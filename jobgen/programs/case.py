@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from jobgen.plan.review import list_settings, sum_settings
@@ -41,7 +41,8 @@ class Case:
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
         self.settings = [*list_settings(self.files)]
-        settings = _tell_settings(self.settings, source.project.code)
+        self.file, values = sum_settings(self.settings)  # the one that the job names
+        settings = _tell_settings(self.file, values, source.project.code)
         known = _tell(size) | settings
         source.tell(known, {})
         tasks = [(*(size.arguments or ()), *one) for one in size.swept]
@@ -88,7 +89,7 @@ class Case:
             "denied": bool(self.off) and not placed,
             "read": self.read.sure,
             "alone": not (made or may_make) and not mpi and (trains or not (divides or strange)),
-            "configured": bool(sum_settings(self.settings)[0]),
+            "configured": bool(self.file),
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
         }
 
@@ -166,9 +167,8 @@ def _find_keepers(file: str, code: str) -> set[str]:
     return {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
 
 
-def _tell_settings(settings: Sequence[tuple[str, str]], code: str) -> dict[str, object]:
+def _tell_settings(file: str, values: Mapping[str, object], code: str) -> dict[str, object]:
     """Return what the job's one file of settings holds, by the names that keep it, as in cfg.lr."""
-    file, values = sum_settings(settings)
     keepers = _find_keepers(file, code)
     part, change = (spell_form(f"{one}-settings") for one in ("part", "change"))
     if not keepers or re.search(change.replace("NAMES", "|".join(keepers)), code):

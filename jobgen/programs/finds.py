@@ -41,9 +41,9 @@ def _find_uncalled(case: Case) -> list[Call]:
 def _find_faults(case: Case) -> list[Call]:
     """Return what the program's parser says of the words that it is given."""
     whole = case.source.project.entry.whole
+    ignores = read_form("ignores-rest").search(case.source.project.code)
     faults = []
     for fault, write in case.read.faults.items():
-        ignores = read_form("ignores-rest").search(case.source.project.code)
         ignored = ignores and fault.startswith("it has no")
         end = "which parse_known_args() throws away" if ignored else "so the program ends at once"
         about = {"option": "".join(re.findall(r"--[\w-]+", fault)[:1]), "write": write}
