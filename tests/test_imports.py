@@ -21,7 +21,7 @@ process
 spec
 sites
 plan
-schedulers
+schedulers review
 machine rendering
 jobs batchscript
 programs

@@ -39,7 +39,7 @@ TEXTS = [
     *(ROOT / "jobgen" / "rendering").glob("*.txt"),
     *(ROOT / "jobgen").glob("*/rules.txt"),
     ROOT / "jobgen" / "programs" / "remarks.txt",
-    ROOT / "jobgen" / "plan" / "review.txt",
+    ROOT / "jobgen" / "review" / "review.txt",
     ROOT / "jobgen" / "jobs" / "states.txt",
     ROOT / "jobgen" / "diagnose" / "data" / "causes.yaml",
 ]

@@ -12,11 +12,14 @@ from typing import Any
 
 from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
-from jobgen.plan.review import TASK, list_copied, list_roots, parts_tasks, review
 from jobgen.programs.look import check_program
 from jobgen.programs.packages import list_packages
 from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
 from jobgen.programs.source import list_started
+from jobgen.review import review
+from jobgen.review.facts import parts_tasks
+from jobgen.review.files import list_copied, list_roots
+from jobgen.review.subject import TASK
 from jobgen.spec.launchers import load_launchers
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.value_types import make_option

@@ -9,10 +9,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from jobgen.plan.review import read_literal
 from jobgen.programs.source import Source
 from jobgen.programs.text import UNKNOWN, Call, read_form
 from jobgen.records import NamedTuple
+from jobgen.review.settings import read_literal
 from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"

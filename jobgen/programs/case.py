@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from jobgen.plan.review import list_settings, sum_settings
 from jobgen.programs.arguments import read_arguments
 from jobgen.programs.kinds import classify
 from jobgen.programs.project import list_plain
 from jobgen.programs.remark import JobSize, read_rules
 from jobgen.programs.source import Source
 from jobgen.programs.text import Call, read_form, spell_form
+from jobgen.review.settings import list_settings, sum_settings
 
 PYTHON = "Python {}.{}".format(*sys.version_info)
 # Variables that every process has.

@@ -11,10 +11,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from jobgen.plan.review import is_below
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
 from jobgen.programs.text import SCOPES, UNKNOWN, Call, Module, Surroundings, read_form, spell_form
+from jobgen.review.subject import is_below
 from jobgen.spec.table import read_here
 
 

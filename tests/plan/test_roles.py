@@ -11,9 +11,9 @@ from support import ROOT
 from jobgen.errors import SpecError
 from jobgen.plan.ranks import list_nodes
 from jobgen.plan.resolve import resolve
-from jobgen.plan.review import review
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
+from jobgen.review import review
 from jobgen.spec.load import load
 
 SPEC = """\

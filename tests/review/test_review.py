@@ -12,7 +12,8 @@ import yaml
 from support import ROOT, edited, jobgen, load, working_in
 
 from jobgen.plan.resolve import resolve
-from jobgen.plan.review import list_settings, review
+from jobgen.review import review
+from jobgen.review.settings import list_settings
 
 BASE = """\
 name: gpt
@@ -1201,11 +1202,12 @@ def test_a_command_of_this_folder_can_be_started() -> None:
 
 
 def test_what_checks_find_has_words() -> None:
-    source, table = (ROOT / "jobgen/plan" / name for name in ("review.py", "review.txt"))
-    checks = source.read_text().partition("\ndef _check_variables")[2]
-    found = set(re.findall(r'yield f?"([a-z-]+)[{"]', checks))
-    rows = [line.split(" | ") for line in table.read_text().splitlines() if line[:3] == "say"]
-    assert found == {row[1].partition(".")[0] for row in rows}  # of idle-gpus.one
+    room = ROOT / "jobgen/review"
+    checks = "".join((room / f"{name}.py").read_text() for name in ("__init__", "files", "roles"))
+    named = set(re.findall(r'yield f?"([a-z-]+)[{"]', checks))
+    lines = (room / "review.txt").read_text().splitlines()
+    rows = [line.split(" | ") for line in lines if line[:3] == "say"]
+    assert named == {row[1].partition(".")[0] for row in rows}  # of idle-gpus.one
 
 
 @pytest.mark.parametrize(

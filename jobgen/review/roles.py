@@ -1,0 +1,70 @@
+"""What the roles of a job are to each other."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from jobgen.plan.plan import RolePlan
+from jobgen.plan.program import read_sources
+from jobgen.review.subject import Found, Subject
+from jobgen.spec.roles import list_names
+
+
+def describe_role(job: Subject) -> dict[str, Any]:
+    """Return what a role is to the others of its job: numbers, and what is true of it."""
+    role = job.role
+    if role is None:
+        return {}
+    servers = [one.name.upper() for one in job.roles if _serves(one)]
+    source, port = read_sources(role.plan), f"{role.name.upper()}_PORT"
+    tested = role.test[:1] in (("http",), ("tcp",))
+    others = [read_text(one) for one in job.roles if one is not role]
+    # A port that its command names is for another row to say.
+    named = re.search(r"--port[= ]\d+\b", read_text(role))
+    return {
+        "role": role.name,
+        "port": port,
+        "last": role is job.roles[-1],
+        "tested": tested,
+        # It is done once its file is there, and nothing says that it may be.
+        "filed": (*role.test[:1], role.alone, role is job.roles[-1]) == ("file", False, False),
+        "met": tested or port in " ".join(others),
+        "asked": not role.test and any(_asks(one, role) for one in job.roles),
+        # The role that it asks, unless it is asked itself.
+        "asks": "" if _serves(role) else "".join(servers[:1]),
+        "elsewhere": source is not None and not named and port not in source,
+    }
+
+
+def read_text(role: RolePlan) -> str:
+    """Return the command and the setup of a role."""
+    return f"{' '.join(role.plan.program.command)} {role.plan.environment.setup or ''}"
+
+
+def _serves(role: RolePlan) -> bool:
+    """Whether a role listens at a port, or starts something that may."""
+    text = read_text(role)
+    return bool(re.search(rf"\$\{{?{role.name.upper()}_PORT|--port\b|&\s", text))
+
+
+def _asks(role: RolePlan, other: RolePlan) -> bool:
+    """Return whether a role names the address or the port of another."""
+    asked = re.search(rf"\$\{{?{other.name.upper()}_(ADDR|PORT)", read_text(role))
+    return role is not other and asked is not None
+
+
+def check_addresses(job: Subject) -> Found:
+    """Yield variables of a role's words that look like another role's, and that none sets."""
+    role = job.role
+    if role is None:
+        return
+    text = read_text(role)
+    known = {*list_names(job.whole), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
+    known |= {*job.plan.environment.variables, *re.findall(r"(\w+)=", text)}
+    names = sorted(one.name.upper() for one in job.roles)
+    have = ", ".join(f"${name}_ADDR, ${name}_PORT" for name in names)
+    names = re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text)
+    for name in sorted({*names} - known):
+        yield "no-address", "run", {"name": name, "have": have}

@@ -1,0 +1,83 @@
+"""The options of a program, and what the files of settings that it is given hold."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+from jobgen.errors import JobgenError
+from jobgen.review.rows import read_form
+from jobgen.spec.table import read_here
+from jobgen.spec.yaml_nodes import Mapping as YamlMapping
+from jobgen.spec.yaml_nodes import parse_value, walk_leaves
+
+_MOST_BYTES = 30_000  # of a configuration file, which take some 20 ms
+Settings = tuple[tuple[str, str], ...]
+_OF_FILE = re.compile(r"(.+\.(?:ya?ml|json|toml)):(.+)")  # a key in a file of settings
+_LITERALS = {"true": True, "false": False, "null": None}
+
+
+def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a command, and what the configuration files that it names hold."""
+    for option, value in list_options(words):
+        yield option, value
+        if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json|toml)", value) and os.path.isfile(value):
+            yield from _read_settings(value)
+
+
+def sum_settings(settings: Iterable[tuple[str, str]]) -> tuple[str, dict[str, object]]:
+    """Return the one file among settings, and its values by their keys, as in train.lr."""
+    split = ((_OF_FILE.fullmatch(name), text) for name, text in settings)  # and no a://b
+    leaves = [(match[1], match[2], text) for match, text in split if match]
+    files = {file for file, _, _ in leaves}
+    values = {
+        key.replace(":", "."): _LITERALS.get(text, read_literal(text, text))
+        for _, key, text in leaves
+    }
+    return (files.pop(), values) if len(files) == 1 else ("", {})
+
+
+def read_literal(text: str, otherwise: object) -> Any:
+    """Return the value of a constant of Python, or another for what is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return otherwise
+
+
+def _read_settings(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a configuration file, with their values; none of a large or broken one."""
+    try:
+        text = read_here(path) if os.path.getsize(path) <= _MOST_BYTES else ""
+        if path.endswith(".json"):  # which tabs may indent, and no text within it has one
+            text = text.replace("\t", " ")
+        if path.endswith(".toml"):
+            text = json.dumps(import_module("tomllib").loads(text), default=str)
+        tree = parse_value(text, file=path, explain=False)
+    except (OSError, ValueError, RecursionError, ImportError, JobgenError):
+        return  # it is for the program to say so
+    if isinstance(tree, YamlMapping):
+        apart = read_form("submits").search  # what a tool of the project submits jobs by
+        leaves = walk_leaves(tree, f"{path}:", joint=":")
+        yield from ((key, leaf.text) for key, leaf in leaves if not apart(key))
+
+
+def list_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each word of a command with its value: what follows its `=`, else the next word."""
+    for word, following in itertools.pairwise((*words, "")):
+        option, equals, value = word.partition("=")
+        yield option, value if equals else following
+
+
+def list_numbers(options: Settings) -> Iterator[tuple[str, str, float]]:
+    """Yield the options that are given a number: the last part of the name, the option, it."""
+    for option, value in options:
+        if re.fullmatch(r"\d+(\.\d+)?", value):
+            name = re.split(r"[.:]", option)[-1].strip("-+").replace("-", "_")
+            yield name, option, float(value) if "." in value else int(value)
