@@ -491,9 +491,12 @@ def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:
     """Return the line for options of another tool, before a command, or beside a file alone."""
     if argv[0] not in options.list_names(context) and argv[0][:1] != "-":
         return _answer_word(_read_line(argv), context)
-    meant = next((one for one in argv if one in options.list_names(context)), "submit")
-    if context.parent or (meant not in argv and not pick(argv, (*SPEC_ENDS, ".py"))):
+    own = [one for one in argv if one in options.list_names(context)]
+    # As in -f FILE up: another tool's command, unless it may be the value of an option.
+    other = [one for at, one in itertools.pairwise(argv) if at[:1] != "-"]
+    if context.parent or not (own or pick(argv, (*SPEC_ENDS, ".py"))):
         return ""
+    meant = [*own, *filter(table.list_commands().__contains__, other), "submit"][0]
     return _answer_word(_Line("", "", meant, drop(argv, [meant])), context)
 
 

@@ -1285,6 +1285,7 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("logs 12345_[0-3]", "one task at a time; for the first, type: jobgen logs 12345_0\n"),
         ("forward 7007:localhost:6006 toy", "type: jobgen forward toy 6006 --local-port 7007\n"),
         ("forward 6006 toy", "the port comes last; type: jobgen forward toy 6006\n"),
+        ("-f a.yaml up -d", "type: jobgen submit a.yaml; for -d: leave it out"),
         ("-n -j 8 all", "no such option -n; options stand behind a command; type `jobgen --help`"),
         (
             "submit -P a -pe mpi 16 job.yaml",
@@ -1378,7 +1379,7 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
             "-t: resources.walltime: '120' has no unit; write e.g. 120s, 120m or 120h; for minutes"
             ", type: jobgen render -t 120m\n",
         ),
-        ("render --time 7200", "--time: resources.walltime: '7200' has no unit"),
+        ("render --time 7200", "for seconds, type: jobgen render --time 2h\n"),
         (
             "render --set queue=debug -N 2 --site lab",
             "1 node, or type: jobgen render -N 2 --set queue=main --site lab\n",
