@@ -637,6 +637,21 @@ def test_tasks_that_save_to_one_place(save: str, array: str, rules: list[str]) -
         ),
         (OWN + "p.add_argument('--amp', type=bool).parse()", ", args: [--amp, 'True']", "", ""),
         ("import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n", "", "launch: {mode: ray}\n", ""),
+        (
+            "import torch\nfrom ray import tune\n"
+            "def train(cfg):\n    model = torch.nn.DataParallel(net)\n    loss.backward()\n"
+            "tune.run(train, config={})\n",
+            "",
+            "",
+            "own-processes: it starts Ray's work in each of the",
+        ),
+        (
+            "import torch, torchft\npg = torchft.ProcessGroupNCCL()\n"
+            "m = torchft.Manager(pg=pg)\nloss.backward()\n",
+            "",
+            "",
+            "",
+        ),
         (f"{OWN}{PARSER}a = p.parse_args()\n", "", SEEDS, "unread-argument: nothing reads --seed"),
         (
             f"{OWN}{PARSER}a = p.parse_args()\n".replace("--seed", "--lr"),
