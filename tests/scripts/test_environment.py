@@ -120,6 +120,17 @@ def test_conda_is_activated_though_it_is_not_written_for_strict_mode(
     assert said == "error: conda activate failed on n1: none"
 
 
+def test_a_conda_older_than_its_hook_is_activated_by_its_script(tmp_path: Path) -> None:
+    (tmp_path / "conda").write_text("#!/bin/sh\necho 'invalid choice: shell.bash' >&2; exit 2\n")
+    (tmp_path / "conda").chmod(0o755)
+    (tmp_path / "activate").write_text('[[ $1 != none ]] && export CONDA_PREFIX="/envs/$1"\n')
+    path = {"BASH_FUNC_module%%": '() { PATH="$HERE:$PATH"; LOADEDMODULES=$2; }'}
+    found = run({"modules": ["old"], "conda": "a"}, HERE=str(tmp_path), **path).environment
+    assert found["CONDA_PREFIX"] == "/envs/a"
+    said = failure({"modules": ["old"], "conda": "none"}, HERE=str(tmp_path), **path)
+    assert said == "error: conda activate failed on n1: none"
+
+
 # --- caches --------------------------------------------------------------------------------------
 
 
