@@ -775,7 +775,8 @@ def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
     Path("accelerate.yaml").write_text("distributed_type: FSDP\n")
     Path("best.yaml").write_text(
         "load_best_model_at_end: true\neval_steps: 100\nsave_steps: 250\nlr: 0.1\n"
-        "max_steps: 50\nnum_train_epochs: 3\n"
+        "max_steps: 50\nnum_train_epochs: 3\nmetric_for_best_model: wer\n"
+        "keep: {monitor: val_auc, mode: min}\n"
     )
     head, _, program = text.partition("\n")
     said, _, job = head.removeprefix("# ").partition(" | ")
