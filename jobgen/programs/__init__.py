@@ -85,8 +85,8 @@ def _check_started(path: str, roots: Sequence[str], size: JobSize) -> list[Remar
         from jobgen.programs.wrapper import check_wrapper
 
         return check_wrapper(path, size)
-    # In plain mode it starts once on each node, and sees to the others by itself.
-    size = size._replace(world_size=1) if size.plain else size
+    # Where plain mode starts it once on each node, it sees to the others by itself.
+    size = size._replace(world_size=1) if size.plain and size.processes == 1 else size
     if path == "-m":
         module, *arguments = size.arguments or ("",)
         return _check_module(module, roots, size._replace(arguments=tuple(arguments)))

@@ -136,7 +136,7 @@ def _spell_test(test: ast.expr, place: Surroundings) -> str:
     """Return a test as it is written; one of a name for a rank or a count says so."""
     text = ast.unparse(test)
     full = Call(place, test, "").fill(text)
-    return full if re.search("(?i)rank|device_count|world_size", full) else text
+    return full if re.search("(?i)rank|procid|device_count|world_size", full) else text
 
 
 def _is_inside(inner: Scope | None, scope: Scope | None) -> bool:

@@ -63,6 +63,9 @@ def test_a_program_in_plain_mode_may_start_others() -> None:
     (remark,) = look(more=plain, train=ALONE)
     assert remark.message.startswith("it runs on each of the 2 nodes, and nothing in it tells")
     assert look(more=plain, train=f"{ALONE}import subprocess\nsubprocess.run([])\n") == []
+    several = "launch: {mode: plain, processes_per_node: 2}\n"
+    (remark,) = look(more=several, train=ALONE)
+    assert remark.rule == "no-process-group"
 
 
 @pytest.mark.parametrize("command", [["submit", "--dry-run"], ["doctor", "job.yaml"]])
