@@ -53,8 +53,6 @@ class Case:
             source.tell(known, settings)
         self.values = size._asdict() | {
             "few": size.processes - 2,
-            "others": size.processes - 1,
-            "missing": "" if size.nodes > 1 else "(?!)",
             "all_gpus": size.nodes * size.gpus,
             "count": len(self.words),
             "parts": "|".join(self.swept).replace("-", "_") or "(?!)",

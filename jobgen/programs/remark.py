@@ -41,6 +41,7 @@ class JobSize(NamedTuple):
     venv: str = ""
     stepped: str = ""  # the launcher of its own that starts it
     memory: int = 0  # of a node, in GiB, if the job says how much
+    cpus: int = 0  # of a node, too
     roles: str = ""  # the names of others, on other nodes, as in their variables
     ports: str = ""  # at which these listen
     asked: str = ""  # its launcher, what it asks the scheduler for, and its environment, in words

@@ -749,7 +749,7 @@ JOBS["ASKED"] = GIVEN._replace(
     " variables={'HF_HOME': '/tmp/hf', 'HF_HUB_OFFLINE': '1'}"
 )
 JOBS["OFF"] = ONE._replace(off=("--warm",), arguments=())
-JOBS["RAY"] = ONE._replace(ray=True)
+JOBS["RAY"] = ONE._replace(ray=True, cpus=8)
 JOBS["HYDRA"] = CHAINED._replace(arguments=("lr=1",))
 JOBS["SETTINGS"] = ONE._replace(arguments=("a.yaml",))
 BEST = ("--config", "best.yaml")
@@ -760,7 +760,7 @@ JOBS |= {"RATE": ONE._replace(arguments=("--lr", "1", "--rate", "2"))}
 SEEDED = [("--lr", lr, "--seed", seed) for lr in "12" for seed in "12"]
 JOBS |= {"SEEDS": ONE._replace(tasks=4, arguments=(), swept=tuple(SEEDED))}
 JOBS |= {"SEVERAL-4": EIGHT._replace(gpus=4)}
-JOBS |= {"LARGE": EIGHT._replace(memory=256, arguments=("--model", "org/Falcon-40B"))}
+JOBS |= {"LARGE": EIGHT._replace(memory=256, cpus=32, arguments=("--model", "org/Falcon-40B"))}
 MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
 
 
