@@ -761,6 +761,7 @@ SEEDED = [("--lr", lr, "--seed", seed) for lr in "12" for seed in "12"]
 JOBS |= {"SEEDS": ONE._replace(tasks=4, arguments=(), swept=tuple(SEEDED))}
 JOBS |= {"SEVERAL-4": EIGHT._replace(gpus=4)}
 JOBS |= {"LARGE": EIGHT._replace(memory=256, cpus=32, arguments=("--model", "org/Falcon-40B"))}
+JOBS["CORPUS"] = GIVEN._replace(arguments=("--raw", "/data/oscar-fr"))
 WIDE = JOBS["LARGE"]._replace(arguments=("--model", "org/Falcon-13B"), asked="gpu_type='a100'")
 JOBS |= {"WIDE": WIDE._replace(memory=200), "WIDE-80": WIDE._replace(asked="constraint='a100-80g'")}
 MENDED = Path(__file__).with_name("mended.txt").read_text().split("\n\n")[1:]
