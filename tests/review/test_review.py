@@ -594,6 +594,21 @@ a program that is done before the others
       a: {nodes: 1, run: {command: [python3, -c, "import json"]}, ready: {file: a.json}}
       b: {nodes: 1, run: {script: train.py}}
     roles.a.run: writes its file and ends, and a role that ends before the last one fails
+a program that is done before the others, with workers
+    roles:
+      a:
+        nodes: 1
+        run: {command: [python3, -c, "import json\\nfrom multiprocessing import Pool"]}
+        ready: {file: a.json}
+      b: {nodes: 1, run: {script: train.py}}
+    roles.a.run: writes its file and ends, and a role that ends before the last one fails
+a loop without an end that stands last
+    roles:
+      train: {nodes: 1, ends: alone, run: {script: train.py}}
+      watch:
+        nodes: 1
+        run: {command: [python3, -c, "while True:\\n  for f in look():\\n    print(f)\\n"]}
+    roles.watch.run: is a loop without an end, and the job ends with this role
 a server that stands last
     resources: {walltime: 1h}
     roles:
@@ -705,6 +720,12 @@ RIGHT = {
         SCRIPT,
         "roles:\n  s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}\n"
         "  t: {run: {script: train.py, args: ['$S_ADDR:8765']}}\n",
+    ),
+    "a loop that a role leaves, which stands last": (
+        SCRIPT,
+        "roles:\n  t: {nodes: 1, ends: alone, run: {script: train.py}}\n"
+        "  w: {nodes: 1, run: {command: [python3, -c, "
+        '"while True:\\n  if done():\\n    break\\n"]}}\n',
     ),
     "mail for which a directive says when": (
         "",
