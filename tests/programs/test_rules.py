@@ -751,6 +751,7 @@ JOBS["ASKED"] = GIVEN._replace(
 JOBS["OFF"] = ONE._replace(off=("--warm",), arguments=())
 JOBS["RAY"] = ONE._replace(ray=True, cpus=8)
 JOBS["HYDRA"] = CHAINED._replace(arguments=("lr=1",))
+JOBS["AGENTS"] = GIVEN._replace(asked="srun")
 JOBS["FIXED"] = CHAINED._replace(arguments=("--resume", "runs/epoch_10.pt"))
 JOBS["HYDRAS"] = EIGHT._replace(arguments=("lr=1",))
 JOBS["SETTINGS"] = ONE._replace(arguments=("a.yaml",))
