@@ -100,8 +100,8 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The command's name, without its folder; empty for an assignment alone."""
-        return self.words[0].text.rpartition("/")[2] if self.words else ""
+        """The command's name, without the folder of what bash or the system has; or empty."""
+        return WORDS["folder"].sub("", self.words[0].text) if self.words else ""
 
     @property
     def texts(self) -> list[str]:

@@ -141,8 +141,8 @@ class Started(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The program's name, without its folder."""
-        return self.program[0].text.rpartition("/")[2] if self.program else ""
+        """The program's name, without its folder, as that of a command."""
+        return WORDS["folder"].sub("", self.program[0].text) if self.program else ""
 
     @property
     def texts(self) -> list[str]:

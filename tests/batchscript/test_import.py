@@ -2079,3 +2079,11 @@ def test_a_reason_is_that_of_the_line() -> None:
     assert "submits itself" in refusal_of(Script("job.sh", f"#!/bin/bash\n{run}\n"))
     others = 'cd $(dirname "$0")\nsbatch a.sh'
     assert "submits others" in refusal_of(Script("job.sh", f"#!/bin/bash\n{others}\n"))
+
+
+def test_a_path_is_no_builtin() -> None:
+    for program in ("./test", "bin/time", "$HOME/sort", "./[", "/opt/a/test"):
+        spec = spec_of(f"mpirun -np 2 {program} a", "#SBATCH --nodes=1 --ntasks-per-node=2")
+        assert spec["run"]["command"][3] in (program, {"value": program, "expand": True})
+    for command in ("/usr/bin/test a", "/bin/date", "test -f a"):
+        assert "no line starts" in kept(command, ONE_GPU)
