@@ -134,11 +134,9 @@ class PlainVariables:
         if match := WORDS["arithmetic"].fullmatch(text):
             return _make_field(self._compute(match[1]))
         if match := _COUNTS["said"].fullmatch(text):
-            return _make_field("".join(match.groups("")))
-        for name, form in _COUNTS.items():
-            if form.fullmatch(text):
-                return self.values.get(name)
-        return None
+            return self.join("".join(match.groups("")))
+        names = [name for name, form in _COUNTS.items() if form.fullmatch(text)]
+        return self.values.get("".join(names))
 
     def tell(self, text: str) -> str | None:
         """The literal text that a word of bash stands for; None where only the job knows."""

@@ -2081,6 +2081,13 @@ def test_a_reason_is_that_of_the_line() -> None:
     assert "submits others" in refusal_of(Script("job.sh", f"#!/bin/bash\n{others}\n"))
 
 
+def test_the_default_of_an_argument_that_never_comes_is_written_out() -> None:
+    for default in ("$D", "a.yaml", "$D.yaml"):
+        spec = spec_of(f"D=a\nC=${{1:-{default}}}\npython t.py -c $C", ONE_GPU)
+        assert spec["run"]["command"][-1] == default.replace("$D", "a")
+        assert "environment" not in spec
+
+
 def test_a_path_is_no_builtin() -> None:
     for program in ("./test", "bin/time", "$HOME/sort", "./[", "/opt/a/test"):
         spec = spec_of(f"mpirun -np 2 {program} a", "#SBATCH --nodes=1 --ntasks-per-node=2")
