@@ -2088,6 +2088,14 @@ def test_the_default_of_an_argument_that_never_comes_is_written_out() -> None:
         assert "environment" not in spec
 
 
+def test_a_launcher_of_one_process_needs_no_room_for_more_on_any_node() -> None:
+    for line in ("aprun -n 1 -N 1 ./a", "mpirun -np 1 ./a"):
+        spec = yaml.safe_load(import_pbs(f"#PBS -l nodes=2:ppn=16\n{line}").yaml)
+        assert spec["launch"] == {"mode": "plain"}
+    two = yaml.safe_load(import_pbs("#PBS -l nodes=2:ppn=16\nmpirun -np 32 ./a").yaml)
+    assert two["launch"]["processes_per_node"] == 16
+
+
 def test_a_path_is_no_builtin() -> None:
     for program in ("./test", "bin/time", "$HOME/sort", "./[", "/opt/a/test"):
         spec = spec_of(f"mpirun -np 2 {program} a", "#SBATCH --nodes=1 --ntasks-per-node=2")

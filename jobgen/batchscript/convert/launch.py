@@ -200,7 +200,7 @@ class LaunchLine:
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
         spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
         starts = count_reach(self.script, self.started.launchers[0])
-        if (self.script.can.chunks, self.shape.nodes, *starts) == (True, 1, 1, 1):
+        if (self.script.can.chunks, *starts) == (True, 1, 1):
             self.tasks = 1  # whatever room there is for others
         if self.tasks != 1 or spread:
             values["launch.processes_per_node"] = self.tasks
