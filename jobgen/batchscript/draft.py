@@ -57,7 +57,7 @@ class Draft:
     def setup(self, lines: Iterable[str]) -> None:
         """Keep lines of bash as they are."""
         old = self.values.get("environment.setup", "")
-        self.values["environment.setup"] = old + "".join(f"{line}\n" for line in lines)
+        self.put("environment.setup", old + "".join(f"{line}\n" for line in lines))
 
     def load(self) -> LoadedSpec:
         """The spec as jobgen reads it; raises SpecError for what no spec can say."""

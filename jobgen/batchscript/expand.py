@@ -224,15 +224,9 @@ def find_set(commands: list[Command]) -> tuple[dict[str, float], set[str]]:
         until = math.inf if command.function else command.last_line
         loose |= dict.fromkeys(command.list_changed(), until)
         several |= set() if command.name in ("let", "((") else command.list_changed()
-        surely = _runs_surely(command, before)
+        surely = command.name not in ("declare", "local", "typeset") and not command.blocks
+        surely &= {before, command.end}.isdisjoint(("&&", "||", "|", "|&", "&"))
         for name, _, _ in command.variables():
             loose |= {} if surely and name not in loose else {name: until}
         before = command.end
     return loose, several
-
-
-def _runs_surely(command: Command, before: str) -> bool:
-    """Whether a command runs, in the shell of the script; `before` is what stands before it."""
-    if command.name in ("declare", "local", "typeset"):
-        return False
-    return not (command.blocks or {before, command.end} & {"&&", "||", "|", "|&", "&"})

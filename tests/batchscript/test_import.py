@@ -230,9 +230,9 @@ def test_what_only_prints_is_left_out() -> None:
         "gcc -o a a.c",
         "IFS=, read -r -a nodes <<< $SLURM_NODELIST",
         "if [ ! -f data ]; then\n    echo missing\n    exit 1\nfi",
-        "cd data || { echo missing; exit 1; }\ntar -xf data.tar",
+        "cd data || { echo missing; exit 1; }\ntar -xf data.tar || true",
         "ls data && cp data /tmp",
-        "set -a\nsource .env\nset +a",
+        "set -a\nsource .env || true\nset +a",
         ': "${DATA:?}"',
     ],
 )
@@ -647,9 +647,8 @@ def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
     body = "export PATH=/x:$PATH\nmodule load a\nulimit -n 4096\ncd work\npython t.py"
     environment = spec_of(body, ONE_GPU)["environment"]
     assert environment["variables"] == {"PATH": {"value": "/x:$PATH", "expand": True}}
-    first, *lines = environment["setup"].splitlines()
-    assert first.startswith("set +e ")
-    assert lines == ["module load a", "ulimit -n 4096", "cd work"]
+    lines = environment["setup"].splitlines()
+    assert lines == ["module load a", "ulimit -n 4096 || true", "cd work"]
 
 
 @pytest.mark.parametrize(
@@ -764,7 +763,7 @@ def test_what_only_bash_understands_keeps_its_body(body: str, directive: str, re
         ("", "mpirun -n 4 a", "#SBATCH -N 1 --ntasks-per-node=4"),
         ("", "horovodrun -np 4 python t.py", "#SBATCH -N 1 --ntasks-per-node=4"),
         ("export T=$(date)\n", "srun python t.py", EACH_GPU),
-        ("cp -r data /tmp\n", "srun python t.py", EACH_GPU),
+        ("cp -r data /tmp || true\n", "srun python t.py", EACH_GPU),
         ("", "mpiexec -n 8 python t.py", EACH_GPU),
     ],
 )
@@ -1431,10 +1430,10 @@ def test_what_srun_asks_for_again_is_what_the_job_has() -> None:
 def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
     body = 'eval "$(conda shell.bash hook)"\nconda deactivate\npython t.py'
     lines = spec_of(body, ONE_GPU)["environment"]["setup"].splitlines()
-    assert lines[1:] == body.splitlines()[:2]
+    assert lines == body.splitlines()[:2]
     body = 'eval "$(~/c/bin/conda shell.bash hook)"\nconda activate a\npython t.py'
     lines = spec_of(body, ONE_GPU)["environment"]["setup"].splitlines()
-    assert lines[1:] == body.splitlines()[:2]  # of a conda that the PATH may not have
+    assert lines == body.splitlines()[:2]  # of a conda that the PATH may not have
 
 
 def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
@@ -1993,7 +1992,7 @@ def test_what_keys_say_stays_out_of_the_setup() -> None:
     setup = spec_of("ls x && module load a && module load b\npython t.py", ONE_GPU)
     assert "ls x && module load a && module load b" in setup["environment"]["setup"]
     apart = spec_of("module load $A && module load b\npython t.py", ONE_GPU)["environment"]["setup"]
-    assert apart.endswith("\nmodule load $A\nmodule load b\n")
+    assert apart == "module load $A\nmodule load b\n"
 
 
 @pytest.mark.parametrize(
@@ -2079,6 +2078,61 @@ def test_a_reason_is_that_of_the_line() -> None:
     assert "submits itself" in refusal_of(Script("job.sh", f"#!/bin/bash\n{run}\n"))
     others = 'cd $(dirname "$0")\nsbatch a.sh'
     assert "submits others" in refusal_of(Script("job.sh", f"#!/bin/bash\n{others}\n"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install -r requirements.txt --user -q",
+        "python3 -m venv venv",
+        "conda env update -f a.yml",
+        "module load $A",
+        "source $MODULESHOME/init/bash\nmodule load a",
+        "make -j 8 mpi",
+        "rm -rf out",
+        "A=$(hostname -I | awk '{print $1}')\nmkdir -p $A",
+        "wget a.org/b || echo none",
+        "mkdir -p out && cd out",
+    ],
+)
+def test_a_setup_that_makes_an_environment_needs_no_set_e(line: str) -> None:
+    setup = spec_of(f"{line}\npython t.py", ONE_GPU)["environment"]["setup"]
+    assert setup == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "setup"),
+    [
+        ("source ~/.bashrc\nconda activate a", "source ~/.bashrc || true\nconda activate a"),
+        ("rm a.log\ncp a b && cp c d", "rm a.log || true\ncp a b && cp c d || true"),
+        ("apptainer pull a.sif docker://a", "apptainer pull a.sif docker://a || true"),
+        ("cp a b\nset -e\ncp c d", "cp a b || true\ncp c d"),
+    ],
+)
+def test_a_line_that_may_fail_says_so_itself(lines: str, setup: str) -> None:
+    spec = spec_of(f"{lines}\npython t.py", ONE_GPU)
+    assert spec["environment"]["setup"] == f"{setup}\n"
+
+
+@pytest.mark.parametrize("line", ["cat a | tee b", "cat <<E >a\nx\nE", "ls x\nR=$?"])
+def test_where_no_line_can_say_so_the_setup_does(line: str) -> None:
+    setup = spec_of(f"cp a b\n{line}\nmkdir -p $R\npython t.py", ONE_GPU)["environment"]["setup"]
+    assert setup.startswith("set +e ")
+    assert "|| true" not in setup
+
+
+def test_one_cd_says_what_several_do() -> None:
+    for lines, folder in {
+        "cd ~/a\ncd ./b\ncd c": "~/a/b/c",
+        "cd $HOME/a/\ncd b/": "$HOME/a/b",
+        "cd /a\ncd ../b": None,
+        "cd a\ncd $B": None,
+        "cd a || exit\ncd b": None,
+    }.items():
+        setup = spec_of(f"{lines}\npython t.py", ONE_GPU)["environment"]["setup"]
+        assert setup == f"cd {folder}\n" if folder else setup.count("cd ") == 2
+    imported = import_pbs("#PBS -l select=1:ncpus=2\ncd a\ncd b\npython t.py")
+    assert yaml.safe_load(imported.yaml)["environment"]["setup"] == "cd ~/a/b\n"
 
 
 def test_the_default_of_an_argument_that_never_comes_is_written_out() -> None:

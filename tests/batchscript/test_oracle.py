@@ -28,6 +28,7 @@ PAIRS = (
 #: launches of which one that fails does not end the script, or whose torch is tried before
 UNFAILING = ("loop", "twice", "torchrun", "srun torchrun", "mpirun torchrun")
 PAIRS -= {("nested quotes", "evaluated")}  # eval takes its apostrophe for an open quote
+PAIRS -= {("folders", "input")}  # which has no input there
 
 #: of which the quick tests run these
 FEW = {pair for index, pair in enumerate(sorted(PAIRS)) if index % 25 == 0}

@@ -69,7 +69,6 @@ class _CleanSpec:
         keys = str([self.read.values, prelude.keys, prelude.variables, prelude.modules])
         asked = self.reader.asked | prelude.reader.asked
         self._note_losses(asked.intersection(re.findall(r"\$\{?(\w+)", keys)))
-        prelude.careful |= "e" in find_shell_flags(self.script)
         prelude.write()
         self._refuse_loss()
         return self.draft
@@ -121,6 +120,7 @@ class _CleanSpec:
         needed = list_needed([f"${{{name}}}" for name in self.reader.named], before)
         while True:
             prelude = Prelude(self.draft, self.read, needed, self.start)
+            prelude.careful = "e" in find_shell_flags(self.script)
             prelude.several = sum(item.kind in ("venv", "conda") for item in self.before) > 1
             reader = self._make_reader()
             for statement in self.before:

@@ -70,15 +70,22 @@ class Prelude:
         if FORMS["hooked"].fullmatch(statement.first.name):
             self.setup += self.hooked
             self.hooked = []
-        self.setup.append(text or statement.text)
+        self.setup.append((text or statement.text) + self._let_fail(statement))
+        if both := FORMS["two-folders"].fullmatch("\n".join(self.setup[-2:])):
+            self.setup[-2:] = ["cd {}/{}".format(*both.groups("~"))]  # one says the same
         self.moved |= any(x.name in ("cd", "pushd", "popd") for x in statement.commands)
-        if neutral := FORMS["neutral"].fullmatch(statement.text):
-            self.fails |= not neutral[1]
+        if FORMS["neutral"].fullmatch(statement.text):
             return
         if statement.kind not in ("assigns", "export"):
-            self.fails |= not FORMS["activates"].fullmatch(statement.text)
             self.touched |= not all(map(_is_inert, statement.commands))
         self.phase = max(self.phase, phase)
+
+    def _let_fail(self, statement: Statement) -> str:
+        """Return what lets a line fail as in the script, where no `set +e` has to."""
+        if self.careful or FORMS["works"].fullmatch(f"{statement.kind} {statement.text}"):
+            return ""
+        self.fails |= not FORMS["plain-list"].fullmatch(statement.text)
+        return " || true"
 
     def _take_prints(self, statement: Statement) -> None:
         self.draft.keep(statement.line, statement.text)
@@ -107,28 +114,15 @@ class Prelude:
 
     def _take_module(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
-        words = [self._read(word) for word in expanded.words[1:]]
-        if words == ["--force", "purge"]:
-            words = ["force-purge"]
-        plain = words and all(isinstance(text, str) and re.match("[^-]", text) for text in words)
-        if not plain or self.phase > 0 or not self._load(expanded.name, words):
+        words = [str(self._read(word)) for word in expanded.words[1:]]
+        text = "\n".join([expanded.name, *words]).replace("--force\npurge", "force-purge")
+        match = FORMS["modules"].fullmatch(f"{'load' in self.modules} {text}")
+        if self.phase > 0 or not match:
             self._keep(statement)
-
-    def _load(self, name: str, words: list[str]) -> bool:
-        """Take over `module load` and the like; False where keys cannot say it."""
-        loaded = self.modules.setdefault("load", [])
-        first, *rest = words
-        if first in ("load", "add"):
-            loaded.extend(rest)
-        elif first in ("purge", "force-purge", "reset") and not loaded:
-            self.modules["first"] = first
-        elif first == "use" and not loaded:
-            self.modules.setdefault("use", []).extend(rest)
-        elif name == "ml" and not FORMS["ml"].fullmatch(first):
-            loaded.extend(words)
-        else:
-            return False
-        return True
+            return
+        key = str(match.lastgroup)
+        words = match[key].split("\n")
+        self.modules[key] = words[0] if key == "first" else self.modules.get(key, []) + words
 
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
@@ -265,15 +259,15 @@ class Prelude:
             self.draft.put(f"environment.{key}", value)
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables)
-        lines = [line for text in self.setup for line in text.splitlines()]
-        if lines := self._list_options(lines) + lines:
-            self.draft.setup(lines)
+        text = re.sub(r"(?m) \|\| true$" if self.fails else "$^", "", "\n".join(self.setup))
+        self.draft.setup([*self._list_options(text), *text.splitlines()])
 
-    def _list_options(self, lines: list[str]) -> list[str]:
+    def _list_options(self, text: str) -> list[str]:
         """Return the line that sets what the script's own shell has otherwise, if any does."""
         options = ["+e"] if self.fails > self.careful else []
         why = "a line that fails does not end the job" if options else "a pipe's last part counts"
-        if FORMS["pipes"].search("\n".join([*options, *lines])) and not self.piped:
+        text = FORMS["sure-pipe"].sub("", "\n".join([*options, text]))
+        if FORMS["pipes"].search(text) and not self.piped:
             options.append("+o pipefail")
         return [f"set {' '.join(options)}    # as in the script, {why}"] if options else []
 
