@@ -187,9 +187,11 @@ def _take_off(started: Started) -> Started:
         return _take_runner(started)
     if started.wrapper:
         return started
-    if started.launchers and WORDS["runs-python"].match(" ".join(started.texts)):
+    text = " ".join(started.texts)
+    if started.launchers and WORDS["runs-python"].match(text):
         return started._replace(wrapper=words[:1], program=words[1:])
-    return _take_container(started) if name in read_names("containers") else started
+    runs = name in read_names("containers") and not WORDS["of-images"].match(text)
+    return _take_container(started) if runs else started
 
 
 def _skip_options(words: tuple[Word, ...], index: int, values: re.Pattern[str]) -> int:

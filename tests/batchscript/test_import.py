@@ -2156,3 +2156,10 @@ def test_a_path_is_no_builtin() -> None:
         assert spec["run"]["command"][3] in (program, {"value": program, "expand": True})
     for command in ("/usr/bin/test a", "/bin/date", "test -f a"):
         assert "no line starts" in kept(command, ONE_GPU)
+
+
+def test_what_gets_an_image_is_no_program_of_the_job() -> None:
+    for line in ("apptainer pull a.sif docker://b", "singularity build a.sif a.def"):
+        spec = spec_of(f"{line}\napptainer exec a.sif python t.py", ONE_GPU)
+        assert spec["run"]["command"][0] == "apptainer"
+        assert spec["environment"]["setup"] == f"{line} || true\n"
