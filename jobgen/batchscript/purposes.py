@@ -36,6 +36,11 @@ def trains(started: Started) -> bool:
     return FORMS["trains"].fullmatch(started.name) is not None and not readies
 
 
+def works(started: Started) -> bool:
+    """Whether it does more than to help others."""
+    return started.name not in HELPING
+
+
 def is_quiet(redirect: Redirect) -> bool:
     """Whether output goes nowhere, or only from one stream to the other."""
     quiet = redirect.target.text in ("/dev/null", "&1", "&2", "1", "2")

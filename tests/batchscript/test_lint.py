@@ -365,6 +365,9 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("srun-kill", "srun pixi run -e cuda python t.py", "--nodes=2 --ntasks-per-node=4"),
         ("srun-kill", 'A=(-l)\nsrun "${A[@]}" python t.py', "--nodes=2"),
         ("srun-cpus", "srun -K1 python t.py", "--nodes=2 --exclusive --cpus-per-task=4"),
+        ("srun-cpus", "OMP_NUM_THREADS=4 srun -K1 ./lmp -in a", "--nodes=2 -n4 -c 4"),
+        ("srun-cpus", "A=$(which a)\nsrun -K1 $A python t.py", "--nodes=2 --cpus-per-task=4"),
+        ("hidden-exit", "mpirun -np 2 ./test\nexit 0", "--nodes=1 --ntasks-per-node=2"),
         ("hidden-exit", "bash -c 'exec python t.py'\ndate", "--nodes=1"),
         ("hidden-exit", "test -f a && exec ./a.sh\npython t.py\ndate", "--nodes=1"),
         ("hidden-exit", "apptainer exec i.sif bash -c 'python t.py; echo end'", "--nodes=1"),
@@ -1120,3 +1123,11 @@ def test_a_misnamed_variable_is_named_once() -> None:
 def test_no_shell_reads_a_script_of_python() -> None:
     text = "#!/usr/bin/python\n#PBS -A <project>\nos.system('python train.py')\nquery = 1\n"
     assert [one.rule.id for one in check(Script("job.pbs", text))] == ["placeholder"]
+
+
+def test_threads_that_are_not_those_of_a_task_ask_for_no_cpus() -> None:
+    for body in ("srun -K1 ./a", "export OMP_NUM_THREADS=1\nsrun -K1 ./a", "srun -K1 hostname"):
+        assert rules_of(body, "#SBATCH --ntasks-per-node=2 --cpus-per-task=4") == []
+    threads = "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK"
+    for body, found in {"srun -K1 hostname": [], "srun -K1 vasp_std": ["srun-cpus"]}.items():
+        assert rules_of(f"{threads}\n{body}", "#SBATCH --cpus-per-task=4") == found

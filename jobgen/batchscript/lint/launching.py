@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
-from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains
+from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains, works
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
 from jobgen.spec.launchers import read_names
@@ -195,10 +195,10 @@ def _count_gpus(script: Script) -> int:
 
 
 def _list_sruns(
-    script: Script, variable: str, *options: str
+    script: Script, variable: str, *options: str, of: Callable[..., bool] = trains
 ) -> Iterator[tuple[Launcher, Agent | None]]:
-    """Each srun that starts a program that trains, without one of these options."""
-    works = [item for item in reach.list_run(script) if trains(item.started)]
+    """Each srun that starts a program of a kind, without one of these options."""
+    works = [item for item in reach.list_run(script) if of(item.started)]
     own = script.list_set()
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
         if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):
@@ -208,7 +208,7 @@ def _list_sruns(
 def _is_told(script: Script, srun: Launcher, own: set[str], options: tuple[str, ...]) -> bool:
     """Whether srun gets one of these options, or a variable that is not its `own` may have it."""
     held = {re.sub(r"\[.*|\W", "", name) for name, _ in srun.options if name[0] == "$"}
-    may_hold = held and (options[1] in script.text or not held <= own)
+    may_hold = held and (options[1] in join_acting(script) or not held <= own)
     return bool(may_hold) or srun.value(*options) not in (None, "0")
 
 
@@ -222,9 +222,10 @@ def _says_cpus(script: Script, srun: Launcher) -> bool:
 
 @rule("srun-cpus")
 def _check_srun_cpus(script: Script) -> Iterator[Fault]:
-    if script.value("--cpus-per-task") in (None, "1"):
+    if (cpus := script.value("--cpus-per-task")) in (None, "1"):
         return
-    for srun, _ in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task"):
+    of = works if FORMS["threads-of"].match(f"{cpus}\n{script.text}") else trains
+    for srun, _ in _list_sruns(script, "SRUN_CPUS_PER_TASK", "-c", "--cpus-per-task", of=of):
         if not _says_cpus(script, srun):
             yield mark(srun.word, "srun is not told the CPUs of a task")
 
