@@ -1131,3 +1131,25 @@ def test_threads_that_are_not_those_of_a_task_ask_for_no_cpus() -> None:
     threads = "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK"
     for body, found in {"srun -K1 hostname": [], "srun -K1 vasp_std": ["srun-cpus"]}.items():
         assert rules_of(f"{threads}\n{body}", "#SBATCH --cpus-per-task=4") == found
+
+
+def fixes_of(body: str, *directives: str) -> dict[str, str]:
+    """What to write in place of what a script has at fault, by rules."""
+    return {found.rule.id: found.fix for found in check(make_script(body, *directives))}
+
+
+def test_a_fix_leaves_the_agent_all_gpus_and_each_task_its_variables() -> None:
+    agents = "torchrun --nnodes=2 --node-rank=$SLURM_NODEID --nproc-per-node=4 {} t.py"
+    each = "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4"
+    own = fixes_of(f"A=b\nsrun -K1 --gpus-per-task=1 {agents.format('--master-addr=$A')}", each)
+    assert own["two-agents"] == WHY.OF_TASKS
+    assert own["early-expansion"] == WHY.NOT_EXPORTED
+    told = fixes_of(f"export A=b\nsrun -K1 {agents.format('--master-addr=$A')}", each)
+    assert "--gpus-per-task" not in told["two-agents"]
+    assert "single quotes" in told["early-expansion"][:40]
+
+
+def test_a_launcher_of_too_few_processes_has_its_own_fix() -> None:
+    each = "#SBATCH --nodes=16 --ntasks-per-node=2"
+    assert fixes_of("mpirun -np 16 ./a", each)["first-node-only"] == WHY.FEW
+    assert "every node" in fixes_of("python t.py", each)["first-node-only"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
+from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
 from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains, works
@@ -62,7 +63,8 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         agent, used = launch.started.agent, reach.find_reach(script, launch).nodes
         of = f"of {script.nodes or 'several'} nodes"
         on = f"{used} {of}" if used > 1 else f"the first {of} alone"
-        fix = vars(WHY).get(agent.name, "") if agent and agent.is_alone else ""
+        lone = agent.name if agent and agent.is_alone else ""
+        fix = vars(WHY).get("FEW" if used > 1 and not agent else lone, "")
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}", fix)
 
 
@@ -141,7 +143,8 @@ def _find_two_agents(script: Script) -> Iterator[Fault]:
             yield mark(inner[0], message, fix="start the program by one of them alone")
         elif agent and each > 1:
             message = f"{launchers[0].name} starts {each} agents on each node, for the same GPUs"
-            yield mark(launchers[0].word, message)
+            fix = WHY.OF_TASKS if "--gpus-per-task" in script.text else ""
+            yield mark(launchers[0].word, message, fix)
 
 
 @rule("idle-gpus")
@@ -260,7 +263,8 @@ def _find_early(script: Script) -> Iterator[Fault]:
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
     if unwrap(command.words).launchers:
-        return list(command.words), ""
+        own = script.list_set().difference(re.findall(r"\bexport\s+(\w+)", script.text))
+        return list(command.words), WHY.NOT_EXPORTED if own & list_names(command.active) else ""
     read = set(re.findall(r"\$\{?(\w+)", script.text))
     words = [word for name, word, _ in command.variables() if command.name or name in read]
     return words, "set it inside what the launcher starts: bash -c 'NAME=$...'"
