@@ -1153,3 +1153,20 @@ def test_a_launcher_of_too_few_processes_has_its_own_fix() -> None:
     each = "#SBATCH --nodes=16 --ntasks-per-node=2"
     assert fixes_of("mpirun -np 16 ./a", each)["first-node-only"] == WHY.FEW
     assert "every node" in fixes_of("python t.py", each)["first-node-only"]
+
+
+@pytest.mark.parametrize(
+    ("body", "missing"),
+    [
+        ("cd ./a\ncd ./out\npython t.py", False),
+        ("cd x\nmpirun -np 2 a/out/prog", False),
+        ("python ./a/out/t.py", False),
+        ("a/out/prog 1", False),
+        ("mkdir -p a/out\ncc a.c -o a/out/prog\na/out/prog", True),
+        ("python t.py --out a/out/x", True),
+        ("python t.py > a/out/x", True),
+        ("cd a/output\n./a/out2/prog", True),
+    ],
+)
+def test_a_folder_that_the_script_itself_uses_is_there(body: str, missing: bool) -> None:
+    assert ("output-folder" in fixes_of(body, "#SBATCH --nodes=1 -o a/out/%j.log")) is missing

@@ -130,12 +130,14 @@ def _list_folders(script: Script) -> dict[str, tuple[DirectiveOption, str]]:
 
 
 def _is_there(script: Script, folder: str) -> bool:
-    """Whether it is here, or in the script's own project, or its head says how to make it."""
-    head = "\n".join(script.lines[: script.body_line])
-    if re.search(rf"#.*\bmkdir\b.*(?<!\w){re.escape(folder.rstrip('/'))}(?!\w)", head):
-        return True
-    path = Path(script.path).resolve()
-    return any((x / folder).is_dir() for x in [Path(), *path.parents][:4])
+    """Whether it is here, in the script's own project or used by it, or its head makes it."""
+    own, head = re.escape(os.path.normpath(folder)), "\n".join(script.lines[: script.body_line])
+    goes, runs = (FORMS[kind].findall(script.text) for kind in ("goes-to", "runs-file"))
+    uses = "\n".join([script.text, "", "/".join(goes), *runs])
+    hint = re.search(rf"#.*\bmkdir\b.*(?<!\w){own}(?!\w)", head)
+    used = re.search(rf"(?ms)\A(?!.*^[^#\n]*\bmkdir\b[^\n]*{own}).*^(\./)*{own}(/|$)", uses)
+    near = [Path(), *Path(script.path).resolve().parents][:4]
+    return bool(hint or used) or any((x / folder).is_dir() for x in near)
 
 
 def _makes(script: Script, folder: str) -> bool:
