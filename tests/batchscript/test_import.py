@@ -2093,6 +2093,7 @@ def test_a_reason_is_that_of_the_line() -> None:
         "A=$(hostname -I | awk '{print $1}')\nmkdir -p $A",
         "wget a.org/b || echo none",
         "mkdir -p out && cd out",
+        "[ -d out ] || mkdir out",
     ],
 )
 def test_a_setup_that_makes_an_environment_needs_no_set_e(line: str) -> None:
