@@ -1667,7 +1667,9 @@ def test_the_folder_of_a_directive_is_gone_to_and_its_output_is_written_there() 
 
 
 def test_the_python_of_a_module_of_python_2_stays_that() -> None:
-    for module, script in (("anaconda2/5.0", None), ("python/2.7", None), ("anaconda3/2", "t.py")):
+    olds = "anaconda2/5.0", "python/2.7", "tensorflow/1.0", "tensorflow-gpu/1.13"
+    news = "anaconda3/2", "tensorflow/2.1", "TensorFlow/1.15.0-Python-3.7.4"
+    for module, script in {**dict.fromkeys(olds), **dict.fromkeys(news, "t.py")}.items():
         run = spec_of(f"module load {module}\npython t.py", ONE_GPU)["run"]
         assert run.get("script") == script
     assert spec_of("# python/2.7\nmodule load a\npython t.py", ONE_GPU)["run"] == {"script": "t.py"}
