@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from support import ROOT
 from jobgen.programs import SEVERAL, JobSize, Remark, check_program
 from jobgen.programs.project import MOST_TEXT
 from jobgen.programs.remark import read_rules
+from jobgen.programs.text import spell_form
+from jobgen.spec.tables import read_lines
 
 EIGHT = JobSize(nodes=2, processes=4, world_size=8)
 GIVEN = EIGHT._replace(arguments=())
@@ -1620,3 +1623,24 @@ def test_jax_that_an_option_joins_is_told_of_the_option_alone() -> None:
 def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
     [remark] = look("import jax, torch\nloss.backward()\n")
     assert "torch.distributed" in remark.hint
+
+
+WHOLE = ("with", "without", "has", "lacks", "settings")  # what is searched in whole texts
+
+
+def test_no_rule_takes_long_to_search_what_it_does_not_match() -> None:
+    """One that begins with (?=.*) and no \\A begins anew at each letter."""
+    text = "".join(map(Path.read_text, sorted((ROOT / "jobgen/trainer").glob("*.py"))))
+    forms = {line.partition(" ")[0] for line in read_lines("forms.txt", room="programs")}
+    words = ("hydra:job", "model:lr", "optimizer:size")
+    settings = "".join(f"conf/a.yaml:{word}_{i} {i}\n" for word in words for i in range(200))
+
+    def fill(word: re.Match[str]) -> str:
+        return spell_form(word[1]) if word[1] in forms else "in_no_program"
+
+    for name, rule in read_rules().items():
+        for key in rule.keys() & {*WHOLE}:
+            form = re.compile(re.sub("<<(?:below )?(.+?)>>", fill, rule[key]))
+            start = time.process_time()
+            form.search(settings if key == "settings" else text)
+            assert time.process_time() - start < 0.5, (name, key)
