@@ -161,7 +161,8 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     """Keep a directive as one of the spec."""
     joint = "=" if item.option.startswith("--") and item.value else " "
     value = item.value.strip()
-    value = shlex.quote(value) if re.search(r"\s", value) else value
+    spaced = re.search(r"\s", value) and "\\" not in value  # which sbatch takes in quotes, too
+    value = shlex.quote(value) if spaced else re.sub(r"([\\#'\"\s])", r"\\\1", value)
     setup = draft.values.get("environment.setup", "")
     asked = f"{item.option} {value} {script.value('-k')}\n{setup}\n{script.text}"
     for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "COMPLETED", "OF_NODES"):

@@ -167,6 +167,8 @@ class Script:
 
     def _split_words(self, text: str) -> list[str]:
         text = text if self.can.comments else re.sub(r"(?<=-l)\s+(?=-)", "", text)
+        if self.can.comments:  # as sbatch, to which a backslash counts within quotes, too
+            text = FORMS["quoted"].sub(lambda x: re.sub(r"(\\.)", rf"{x[1]}\1{x[1]}", x[0]), text)
         try:
             return shlex.split(text, comments=self.can.comments)  # a # may end a word, as in sbatch
         except ValueError:  # a quote is open; the scheduler will complain

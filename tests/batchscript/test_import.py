@@ -2079,3 +2079,22 @@ def test_a_reason_is_that_of_the_line() -> None:
     assert "submits itself" in refusal_of(Script("job.sh", f"#!/bin/bash\n{run}\n"))
     others = 'cd $(dirname "$0")\nsbatch a.sh'
     assert "submits others" in refusal_of(Script("job.sh", f"#!/bin/bash\n{others}\n"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        (r"--container-image ghcr.io\#a/b", "ghcr.io#a/b"),
+        (r"--comment=a\\b", r"a\b"),
+        (r"--comment=it\'s", "it's"),
+        (r"--comment=two\ words", "two words"),
+        (r'--comment="a \"b\" c\#d"', 'a "b" c#d'),
+        (r"--comment='a\\ b'", r"a\ b"),
+    ],
+)
+def test_what_a_directive_escapes_stays_so(asked: str, value: str) -> None:
+    (again,) = spec_of("a | b", ONE_GPU, f"#SBATCH {asked}")["directives"][:1]
+    # As sbatch reads it.
+    words = re.findall(r"""\\(.)|'([^'\\]*)'|"([^"\\]*)"|([^#\\'"\s])""", again.partition("=")[2])
+    assert "".join(map("".join, words)) == value
+    assert make_script("a", again).read_directives[0].value == value
