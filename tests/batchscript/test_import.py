@@ -2098,3 +2098,20 @@ def test_what_a_directive_escapes_stays_so(asked: str, value: str) -> None:
     words = re.findall(r"""\\(.)|'([^'\\]*)'|"([^"\\]*)"|([^#\\'"\s])""", again.partition("=")[2])
     assert "".join(map("".join, words)) == value
     assert make_script("a", again).read_directives[0].value == value
+
+
+@pytest.mark.parametrize(
+    ("line", "directives", "count"),
+    [
+        ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --ntasks-per-node=1 --cpus-per-task=8",), 1),
+        ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --ntasks=1 --cpus-per-task=8",), 1),
+        ("srun --mpi=pmix ./x", ("#SBATCH --nodes=1 --ntasks=1 --exclusive",), 1),
+        ("srun --mpi=pmix -n 1 -c 1 ./x", ("#SBATCH --ntasks=1 --cpus-per-task=8",), None),
+        ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --nodes=1 --cpus-per-task=8",), None),
+    ],
+)
+def test_an_own_launcher_without_a_number_has_that_of_the_directives(
+    line: str, directives: tuple[str, ...], count: int | None
+) -> None:
+    launch = spec_of(line, *directives)["launch"]
+    assert launch.get("processes_per_node") == count

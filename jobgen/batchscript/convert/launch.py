@@ -198,11 +198,13 @@ class LaunchLine:
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
-        spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
-        starts = count_reach(self.script, self.started.launchers[0])
+        own = self.started.launchers[0]
+        bare = self.shape.nodes > 1 or own.read("tasks") is None
+        asked = bare and self.script.value("--ntasks-per-node", "--ntasks")
+        starts = count_reach(self.script, own)
         if (self.script.can.chunks, self.shape.nodes, *starts) == (True, 1, 1, 1):
             self.tasks = 1  # whatever room there is for others
-        if self.tasks != 1 or spread:
+        if self.tasks != 1 or asked:
             values["launch.processes_per_node"] = self.tasks
         self._finish("once", values)
 
