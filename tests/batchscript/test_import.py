@@ -2115,3 +2115,23 @@ def test_an_own_launcher_without_a_number_has_that_of_the_directives(
 ) -> None:
     launch = spec_of(line, *directives)["launch"]
     assert launch.get("processes_per_node") == count
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["mpibind -- ./x", "mpiexec_mpt omplace -nt 2 ./x", "mpiexec_mpt dplace -s 1 ./x"],
+)
+def test_launchers_of_sites_start_what_the_chunks_have_room_for(line: str) -> None:
+    spec = yaml.safe_load(import_pbs(f"#PBS -l select=1:ncpus=8:mpiprocs=4\n{line}").yaml)
+    assert spec["launch"] == {"mode": "plain", "processes_per_node": 4}
+
+
+def test_of_a_program_that_may_start_others_nothing_else_is_said() -> None:
+    (left,) = import_pbs("#PBS -l select=1:ncpus=8:mpiprocs=4\nourrun ./x").left
+    assert left.kind == "check" and "run.body keeps" in left.reason
+
+
+def test_dots_are_a_place_to_fill_in() -> None:
+    imported = import_body("python t.py", ONE_GPU, "#SBATCH --account=....", "#SBATCH -p ...")
+    assert [left.kind for left in imported.left] == ["lost", "lost"]
+    assert spec_of("python t.py", ONE_GPU, "#SBATCH --comment=a...")["directives"]
