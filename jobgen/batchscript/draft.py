@@ -70,10 +70,7 @@ class Draft:
         place = {key: index for index, key in enumerate(WHY.order.split())}
         for path in sorted(self.values, key=lambda path: place.get(path.partition(".")[2], 99)):
             outer, _, inner = path.partition(".")
-            if inner:
-                tree.setdefault(outer, {})[inner] = self.values[path]
-            else:
-                tree[outer] = self.values[path]
+            (tree.setdefault(outer, {}) if inner else tree)[inner or outer] = self.values[path]
         return dict(sorted(tree.items(), key=lambda item: place.get(item[0], 99)))
 
     def yaml(self, source: str, *, comments: Iterable[str] = ()) -> str:

@@ -243,9 +243,8 @@ class Script:
         return self.given.get(name) or self.value(option)
 
     def _list_torque(self) -> dict[str, int]:
-        if not self.resource("nodes"):
-            return {}
-        nodes, each = self.request.nodes, self.request.cpus
+        asked = self.resource("nodes") != ""
+        nodes, each = asked * self.request.nodes, asked * self.request.cpus
         return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
 
     def _list_tasks(self) -> dict[str, int]:
