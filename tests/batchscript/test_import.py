@@ -2135,3 +2135,12 @@ def test_dots_are_a_place_to_fill_in() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH --account=....", "#SBATCH -p ...")
     assert [left.kind for left in imported.left] == ["lost", "lost"]
     assert spec_of("python t.py", ONE_GPU, "#SBATCH --comment=a...")["directives"]
+
+
+def test_a_name_that_torque_alone_completes_is_left_out() -> None:
+    asked = "#PBS -l nodes=1:ppn=2\n#PBS -o $PBS_JOBID.out\n#PBS -e $HOME/$PBS_JOBID.err"
+    for body in ("./x", "trap x EXIT\n./x"):
+        imported = import_pbs(f"{asked}\n{body}")
+        own = [left.text for left in imported.left if left.reason == WHY.COMPLETED]
+        assert own == asked.split("\n")[1:]
+        assert "JOBID" not in str(yaml.safe_load(imported.yaml))
