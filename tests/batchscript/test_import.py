@@ -2137,6 +2137,25 @@ def test_dots_are_a_place_to_fill_in() -> None:
     assert spec_of("python t.py", ONE_GPU, "#SBATCH --comment=a...")["directives"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "conda activate your_env_name",
+        "source activate yourenv",
+        "source path/to/venv/bin/activate",
+        "ENV=env_name\nconda activate $ENV",
+        "source $HOME/your-venv/bin/activate",
+    ],
+)
+def test_a_place_to_fill_in_is_the_name_of_no_environment(line: str) -> None:
+    imported = import_body(f"module load a\n{line}\npython t.py", ONE_GPU)
+    assert {left.reason for left in imported.left} == {"this is a place to fill in"}
+    assert yaml.safe_load(imported.yaml)["environment"] == {"modules": ["a"]}
+    for name in ("yours", "YourTTS", "my_env"):
+        spec = spec_of(f"conda activate {name}\npython t.py", ONE_GPU)
+        assert spec["environment"] == {"conda": name}
+
+
 def test_a_name_that_torque_alone_completes_is_left_out() -> None:
     asked = "#PBS -l nodes=1:ppn=2\n#PBS -o $PBS_JOBID.out\n#PBS -e $HOME/$PBS_JOBID.err"
     for body in ("./x", "trap x EXIT\n./x"):

@@ -133,6 +133,9 @@ class Prelude:
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         value = get_text(self._read(expanded.words[-1]))
+        if FORMS["place-in-words"].match(f"activate {value}"):
+            self.draft.check(statement.line, statement.text, WHY.PLACE)
+            return
         value = re.sub("^(?=[^/$]+/)", lambda _: self.folder, value)  # of the folder gone to
         left = self.moved and re.match("[^/$]+/", value)
         own = list_names(value) & self.reader.variables.assigned  # which only the setup sets
