@@ -2163,3 +2163,17 @@ def test_a_name_that_torque_alone_completes_is_left_out() -> None:
         own = [left.text for left in imported.left if left.reason == WHY.COMPLETED]
         assert own == asked.split("\n")[1:]
         assert "JOBID" not in str(yaml.safe_load(imported.yaml))
+
+
+@pytest.mark.parametrize(
+    ("line", "each"),
+    [
+        ("mpiexec -np 3 --map-by ppr:1:node --hostfile $PBS_NODEFILE ./x", None),
+        ("aprun -n 3 -N 1 ./x", None),
+        ("mpiexec -n 36 ./x", 12),
+        ("mpiexec -n 30 ./x", 12),
+    ],
+)
+def test_one_process_of_each_chunk_needs_one_slot(line: str, each: int | None) -> None:
+    text = import_pbs(f"#PBS -l nodes=3:ppn=12\ncd $PBS_O_WORKDIR\n{line}").yaml
+    assert yaml.safe_load(text)["launch"].get("processes_per_node") == each

@@ -202,7 +202,7 @@ class LaunchLine:
         bare = self.shape.nodes > 1 or own.read("tasks") is None
         asked = bare and self.script.value("--ntasks-per-node", "--ntasks")
         starts = count_reach(self.script, own)
-        if (self.script.can.chunks, self.shape.nodes, *starts) == (True, 1, 1, 1):
+        if (self.script.can.chunks, starts.nodes > 0, starts.each) == (True, True, 1):
             self.tasks = 1  # whatever room there is for others
         if self.tasks != 1 or asked:
             values["launch.processes_per_node"] = self.tasks
