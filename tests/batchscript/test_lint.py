@@ -1120,3 +1120,21 @@ def test_a_misnamed_variable_is_named_once() -> None:
 def test_no_shell_reads_a_script_of_python() -> None:
     text = "#!/usr/bin/python\n#PBS -A <project>\nos.system('python train.py')\nquery = 1\n"
     assert [one.rule.id for one in check(Script("job.pbs", text))] == ["placeholder"]
+
+
+@pytest.mark.parametrize(
+    ("body", "alone"),
+    [
+        ("srun /work/run_array.sh", True),
+        ("srun --label bash ./train.sh", True),
+        ("srun -u \\\n  ./train_one.sh $SLURM_ARRAY_TASK_ID", True),
+        ("export MASTER_ADDR=$(hostname)\nsrun bash ./train.sh", False),
+        ("srun --mpi=pmix bash ./train.sh", False),
+        ("srun python train.py", False),
+    ],
+)
+def test_tasks_that_are_each_for_itself_need_no_end_together(body: str, alone: bool) -> None:
+    asked = ("#SBATCH --nodes=1 --ntasks-per-node=4 --time=2:00:00", "#SBATCH --gpus-per-task=1")
+    found = [item.rule.id for item in check(make_script(body, *asked))]
+    assert ("srun-kill" in found) != alone
+    assert "srun-kill" in [x.rule.id for x in check(make_script("srun ./train.sh", asked[0]))]

@@ -231,7 +231,8 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 
 @rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
-    if FORMS["brief"].fullmatch(script.value("--time") or ""):  # which is all that waiting costs
+    texts = (f"{script.value('--time')}", script.text, *script.beside.values())
+    if FORMS["waits-little"].match("\n".join(texts)):
         return
     options = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *options):
