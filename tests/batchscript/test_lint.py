@@ -1138,3 +1138,12 @@ def test_tasks_that_are_each_for_itself_need_no_end_together(body: str, alone: b
     found = [item.rule.id for item in check(make_script(body, *asked))]
     assert ("srun-kill" in found) != alone
     assert "srun-kill" in [x.rule.id for x in check(make_script("srun ./train.sh", asked[0]))]
+
+
+@pytest.mark.parametrize("loop", ["for i in a b; do", "while read i; do"])
+def test_a_function_that_a_loop_calls_is_part_of_its_turns(loop: str) -> None:
+    body = f"f() {{\n  python t.py $1\n  date\n}}\n{loop}\n  f $i\ndone\necho end"
+    (fault,) = check(make_script(body, "#SBATCH -N1"))
+    assert (fault.rule.id, fault.fix) == ("hidden-exit", WHY.turn)
+    (fault,) = check(make_script(body.replace(loop, "{").replace("done", "}"), "#SBATCH -N1"))
+    assert fault.fix != WHY.turn
