@@ -1147,3 +1147,20 @@ def test_a_function_that_a_loop_calls_is_part_of_its_turns(loop: str) -> None:
     assert (fault.rule.id, fault.fix) == ("hidden-exit", WHY.turn)
     (fault,) = check(make_script(body.replace(loop, "{").replace("done", "}"), "#SBATCH -N1"))
     assert fault.fix != WHY.turn
+
+
+@pytest.mark.parametrize(
+    ("asked", "column"),
+    [
+        ("--output=./logs/%j/out_%j.txt", 18),
+        ("-o %A/%a.out", 12),
+        ("--error runs/%x-%j/err", 17),
+        ("--output=out_%j.txt", 0),
+        ("--output=%x/%j.out", 0),
+        ("--comment=%j/a", 0),
+    ],
+)
+def test_a_folder_cannot_have_the_number_of_the_job(asked: str, column: int) -> None:
+    faults = check(make_script("true", "#SBATCH -N1", f"#SBATCH {asked}"))
+    found = [(x.line, x.column) for x in faults if x.message == WHY.NUMBERED]
+    assert found == [(3, column)][: bool(column)]
