@@ -78,10 +78,8 @@ class Draft:
         lines = [f"# imported by jobgen from {make_printable(source)}"]
         lines += write_data(self.tree(), block=("directives",)).splitlines()
         for kind, heading in HEADINGS.items():
-            entries = [left for left in self.left if left.kind == kind]
-            if entries:
-                lines += ["", f"# {heading}"]
-                lines += [f"#   {left}" for left in entries]
+            if entries := [f"#   {left}" for left in self.left if left.kind == kind]:
+                lines += ["", f"# {heading}", *entries]
         lines += [f"# {make_printable(line)}".rstrip() for line in comments]
         return "\n".join(lines) + "\n"
 
@@ -94,5 +92,4 @@ def shorten(text: str) -> str:
 
 def make_printable(text: str) -> str:
     """`text` on one line of a YAML comment."""
-    text = re.sub(r"\s", " ", text)
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return "".join(x if x.isprintable() else "?" for x in re.sub(r"\s", " ", text))

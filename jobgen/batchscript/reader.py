@@ -32,9 +32,8 @@ _PREFIX = {
 
 def _complete(option: str, known: Collection[str]) -> str:
     """The option that sbatch takes this one for: the only one that begins so."""
-    if option[2:] not in known:
-        longer = [name for name in known if name.startswith(option[2:])]
-        option = f"--{longer[0]}" if len(longer) == 1 else option
+    longer = [name for name in known if name.startswith(option[2:])]
+    option = f"--{longer[0]}" if len(longer) == 1 else option
     return "--ntasks-per-node" if option == "--tasks-per-node" else option
 
 
@@ -321,14 +320,12 @@ class Script:
 
     def value(self, *options: str) -> str | None:
         """The value that one of these options gives to the scheduler; the last one counts."""
-        values = [item.value for item in self.read_directives if item.option in options]
-        return values[-1] if values else None
+        return next((x.value for x in self.read_directives[::-1] if x.option in options), None)
 
     def resource(self, name: str) -> str:
         """The value that `-l NAME=...` gives to PBS, empty without one; the first one counts."""
-        asked = [item.value for item in self.read_directives if item.option == "-l"]
-        pairs = [value.partition("=") for value in asked if "=" in value]
-        return next((value for key, _, value in pairs if key.strip() == name), "")
+        pairs = [x.value.partition("=") for x in self.read_directives if x.option == "-l"]
+        return next((value for key, sign, value in pairs if sign and key.strip() == name), "")
 
     @property
     def chunks(self) -> str:

@@ -2177,3 +2177,28 @@ def test_a_name_that_torque_alone_completes_is_left_out() -> None:
 def test_one_process_of_each_chunk_needs_one_slot(line: str, each: int | None) -> None:
     text = import_pbs(f"#PBS -l nodes=3:ppn=12\ncd $PBS_O_WORKDIR\n{line}").yaml
     assert yaml.safe_load(text)["launch"].get("processes_per_node") == each
+
+
+def test_what_a_step_tells_its_one_task_is_named_where_a_program_may_read_it(
+    tmp_path: Path,
+) -> None:
+    asked = "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:1"
+
+    def names(line: str) -> bool:
+        return WHY.NO_STEP in [left.reason for left in import_body(line, asked).left]
+
+    with working_in(tmp_path):
+        Path("own").mkdir()
+        Path("single.py").touch()
+        Path("train.py").write_text("import torch\n")
+        Path("ranks.py").write_text('rank = os.environ.get("SLURM_PROCID")\n')
+        Path("run.sh").write_text("echo $SLURM_NTASKS\n")
+        assert names("srun python -u -m lib.run --a b")
+        assert names("srun python ranks.py")
+        assert names("srun ./run.sh")
+        assert not names("srun python -m own.run")
+        assert not names("srun python -m single")
+        assert not names("srun python train.py")
+        assert not names("srun python other.py")
+        assert not names("python -m lib.run")
+        assert not names("srun --mpi=pmix python -m lib.run")
