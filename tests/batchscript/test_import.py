@@ -2202,3 +2202,19 @@ def test_what_a_step_tells_its_one_task_is_named_where_a_program_may_read_it(
         assert not names("srun python other.py")
         assert not names("python -m lib.run")
         assert not names("srun --mpi=pmix python -m lib.run")
+
+
+@pytest.mark.parametrize(
+    ("body", "stays"),
+    [
+        ('export RUN="accelerate launch --num_processes 4"\n$RUN t.py', False),
+        ("export GO='torchrun --nproc_per_node=4'\n\n$GO t.py --lr 1", False),
+        ('export L="python -m torch.distributed.run --nproc_per_node=4"\nsrun $L t.py', False),
+        ('export L="torchrun --nproc_per_node=4"\necho "$L" > cmd.txt\n$L t.py', True),
+        ('export A="torchrun 1"\npython t.py', True),
+        ('export DATA="torch"\npython t.py $DATA', True),
+    ],
+)
+def test_an_export_of_the_launch_line_itself_is_not_needed(body: str, stays: bool) -> None:
+    environment = spec_of(body, "#SBATCH --nodes=1 --gres=gpu:4").get("environment", {})
+    assert bool({"setup", "variables"} & environment.keys()) == stays
