@@ -1164,3 +1164,23 @@ def test_a_folder_cannot_have_the_number_of_the_job(asked: str, column: int) -> 
     faults = check(make_script("true", "#SBATCH -N1", f"#SBATCH {asked}"))
     found = [(x.line, x.column) for x in faults if x.message == WHY.NUMBERED]
     assert found == [(3, column)][: bool(column)]
+
+
+@pytest.mark.parametrize(
+    ("body", "each", "found"),
+    [
+        ("srun -K1 python3 train.py fit --trainer.num_nodes 2 --trainer.gpus 2", 1, True),
+        ("srun -K1 python t.py fit \\\n  --trainer.devices=4 --trainer.strategy ddp", 1, True),
+        ("srun -K1 singularity exec a.sif python t.py trainer.devices=2 model=b", 1, True),
+        ("srun -K1 python t.py fit --trainer.devices=2", 2, False),
+        ("srun -K1 python t.py fit --trainer.devices=1", 1, False),
+        ("srun -K1 python t.py fit --trainer.gpus 2 --trainer.strategy dp", 1, False),
+        ("srun -K1 --ntasks-per-node=2 python t.py fit --trainer.gpus 2", 1, False),
+        ("# srun python t.py fit --trainer.gpus 2\nsrun -K1 python t.py", 1, False),
+        ("unset SLURM_NTASKS\nsrun -K1 python t.py fit --trainer.gpus 2", 1, False),
+    ],
+)
+def test_lightning_needs_a_task_for_each_gpu(body: str, each: int, found: bool) -> None:
+    asked = f"#SBATCH --nodes=2 --ntasks-per-node={each} --gres=gpu:4"
+    faults = [x.message for x in check(make_script(body, asked)) if x.rule.id == "idle-gpus"]
+    assert faults == [WHY.LONE_TASK] * found

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
-from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_text, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
@@ -152,6 +152,7 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
+    yield from find_text(script, "lone-task", WHY.LONE_TASK, WHY.TASKS_OF_GPUS)
 
 
 @rule("few-gpus")
