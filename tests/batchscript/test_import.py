@@ -2106,7 +2106,7 @@ def test_what_a_directive_escapes_stays_so(asked: str, value: str) -> None:
         ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --ntasks-per-node=1 --cpus-per-task=8",), 1),
         ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --ntasks=1 --cpus-per-task=8",), 1),
         ("srun --mpi=pmix ./x", ("#SBATCH --nodes=1 --ntasks=1 --exclusive",), 1),
-        ("srun --mpi=pmix -n 1 -c 1 ./x", ("#SBATCH --ntasks=1 --cpus-per-task=8",), None),
+        ("srun --mpi=pmix ./x", ("#SBATCH --nodes=2 --ntasks-per-node=1",), 1),
         ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --nodes=1 --cpus-per-task=8",), None),
     ],
 )

@@ -198,10 +198,8 @@ class LaunchLine:
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
-        own = self.started.launchers[0]
-        bare = (self.shape.nodes > 1, own.read("tasks") is None)
-        asked = any(bare) and self.script.value("--ntasks-per-node", "--ntasks")
-        starts = count_reach(self.script, own)
+        asked = self.script.value("--ntasks-per-node", "--ntasks")
+        starts = count_reach(self.script, self.started.launchers[0])
         if (self.script.can.chunks, starts.nodes > 0, starts.each) == (True, True, 1):
             self.tasks = 1  # whatever room there is for others
         if self.tasks != 1 or asked:
