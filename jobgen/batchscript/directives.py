@@ -103,6 +103,8 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     for item in script.read_directives:
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
+        elif FORMS["COMPLETED"].match(f"{item.option} {item.value}"):
+            draft.check(item.line, item.text, WHY.COMPLETED)
         elif item not in counting and item.option == "-l" and item.value not in values:
             draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
         elif item not in counting or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
@@ -161,10 +163,11 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     """Keep a directive as one of the spec."""
     joint = "=" if item.option.startswith("--") and item.value else " "
     value = item.value.strip()
-    value = shlex.quote(value) if re.search(r"\s", value) else value
+    spaced = re.fullmatch(r"[^\\]*\s[^\\]*", value)  # which escapes nothing
+    value = shlex.quote(value) if spaced else re.sub(r"([\\#'\"\s])", r"\\\1", value)
     setup = draft.values.get("environment.setup", "")
     asked = f"{item.option} {value} {script.value('-k')}\n{setup}\n{script.text}"
-    for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "COMPLETED", "OF_NODES"):
+    for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "OF_NODES"):
         if FORMS[kind].match(asked):
             draft.check(item.line, item.text, vars(WHY)[kind])
     text = f"{script.can.sign} {item.option}{joint}{value}".rstrip()

@@ -70,10 +70,7 @@ class Draft:
         place = {key: index for index, key in enumerate(WHY.order.split())}
         for path in sorted(self.values, key=lambda path: place.get(path.partition(".")[2], 99)):
             outer, _, inner = path.partition(".")
-            if inner:
-                tree.setdefault(outer, {})[inner] = self.values[path]
-            else:
-                tree[outer] = self.values[path]
+            (tree.setdefault(outer, {}) if inner else tree)[inner or outer] = self.values[path]
         return dict(sorted(tree.items(), key=lambda item: place.get(item[0], 99)))
 
     def yaml(self, source: str, *, comments: Iterable[str] = ()) -> str:
@@ -81,10 +78,8 @@ class Draft:
         lines = [f"# imported by jobgen from {make_printable(source)}"]
         lines += write_data(self.tree(), block=("directives",)).splitlines()
         for kind, heading in HEADINGS.items():
-            entries = [left for left in self.left if left.kind == kind]
-            if entries:
-                lines += ["", f"# {heading}"]
-                lines += [f"#   {left}" for left in entries]
+            if entries := [f"#   {left}" for left in self.left if left.kind == kind]:
+                lines += ["", f"# {heading}", *entries]
         lines += [f"# {make_printable(line)}".rstrip() for line in comments]
         return "\n".join(lines) + "\n"
 
@@ -97,5 +92,4 @@ def shorten(text: str) -> str:
 
 def make_printable(text: str) -> str:
     """`text` on one line of a YAML comment."""
-    text = re.sub(r"\s", " ", text)
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return "".join(x if x.isprintable() else "?" for x in re.sub(r"\s", " ", text))

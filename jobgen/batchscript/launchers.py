@@ -262,11 +262,8 @@ def _read_option(words: tuple[Word, ...], flags: list[str]) -> tuple[str, str, i
 
 def _count_values(option: str, flags: list[str]) -> int:
     """How many words after an option are its value; those of MPI have no known `flags`."""
-    if flags:
-        return option not in flags
-    if option.lstrip("-") in read_names("mpi_two_values"):
-        return 2
-    return _MPI_VALUES.fullmatch(option) is not None
+    own = (option.lstrip("-") in read_names("mpi_two_values"), _MPI_VALUES.fullmatch(option))
+    return option not in flags if flags else 2 if own[0] else own[1] is not None
 
 
 def _is_option(words: tuple[Word, ...], index: int) -> bool:
@@ -322,8 +319,7 @@ class LaunchCommand(NamedTuple):
     @property
     def place(self) -> Word:
         """Where to point."""
-        program = self.started.program
-        return program[0] if program else self.command.place
+        return (*self.started.program, self.command.place)[0]
 
     @property
     def agent(self) -> Agent | None:

@@ -84,12 +84,6 @@ def list_substituted(raw: str) -> Iterator[str]:
     """The texts of the commands that a word runs."""
     text = raw.partition("=(")[2].removesuffix(")") if re.match(r"\w+\+?=\(", raw) else raw
     for segment in split_segments(text):
-        inner = segment.text
-        if not segment.live or inner.startswith("$(("):
-            continue
-        if inner.startswith("$("):
-            yield inner[2:-1]
-        elif inner.startswith("`"):
-            yield inner[1:-1]
-        elif re.search(r"\$\((?!\()|`", inner):
-            yield inner  # a default that runs something: no command is called that
+        # Of a default that runs something, the whole: no command is called that.
+        if inner := FORMS["substituted"].fullmatch(segment.text if segment.live else ""):
+            yield inner[inner.lastindex or 0]

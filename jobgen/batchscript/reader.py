@@ -32,9 +32,8 @@ _PREFIX = {
 
 def _complete(option: str, known: Collection[str]) -> str:
     """The option that sbatch takes this one for: the only one that begins so."""
-    if option[2:] not in known:
-        longer = [name for name in known if name.startswith(option[2:])]
-        option = f"--{longer[0]}" if len(longer) == 1 else option
+    longer = [name for name in known if name.startswith(option[2:])]
+    option = f"--{longer[0]}" if len(longer) == 1 else option
     return "--ntasks-per-node" if option == "--tasks-per-node" else option
 
 
@@ -167,6 +166,8 @@ class Script:
 
     def _split_words(self, text: str) -> list[str]:
         text = text if self.can.comments else re.sub(r"(?<=-l)\s+(?=-)", "", text)
+        if self.can.comments:  # as sbatch, to which a backslash counts within quotes, too
+            text = FORMS["quoted"].sub(lambda x: re.sub(r"(\\.)", rf"{x[1]}\1{x[1]}", x[0]), text)
         try:
             return shlex.split(text, comments=self.can.comments)  # a # may end a word, as in sbatch
         except ValueError:  # a quote is open; the scheduler will complain
@@ -241,9 +242,8 @@ class Script:
         return self.given.get(name) or self.value(option)
 
     def _list_torque(self) -> dict[str, int]:
-        if not self.resource("nodes"):
-            return {}
-        nodes, each = self.request.nodes, self.request.cpus
+        asked = self.resource("nodes") != ""
+        nodes, each = asked * self.request.nodes, asked * self.request.cpus
         return {"PBS_NUM_NODES": nodes, "PBS_NUM_PPN": each, "PBS_NP": each * nodes}
 
     def _list_tasks(self) -> dict[str, int]:
@@ -320,14 +320,12 @@ class Script:
 
     def value(self, *options: str) -> str | None:
         """The value that one of these options gives to the scheduler; the last one counts."""
-        values = [item.value for item in self.read_directives if item.option in options]
-        return values[-1] if values else None
+        return next((x.value for x in self.read_directives[::-1] if x.option in options), None)
 
     def resource(self, name: str) -> str:
         """The value that `-l NAME=...` gives to PBS, empty without one; the first one counts."""
-        asked = [item.value for item in self.read_directives if item.option == "-l"]
-        pairs = [value.partition("=") for value in asked if "=" in value]
-        return next((value for key, _, value in pairs if key.strip() == name), "")
+        pairs = [x.value.partition("=") for x in self.read_directives if x.option == "-l"]
+        return next((value for key, sign, value in pairs if sign and key.strip() == name), "")
 
     @property
     def chunks(self) -> str:

@@ -2166,3 +2166,142 @@ def test_what_gets_an_image_is_no_program_of_the_job() -> None:
         spec = spec_of(f"{line}\napptainer exec a.sif python t.py", ONE_GPU)
         assert spec["run"]["command"][0] == "apptainer"
         assert spec["environment"]["setup"] == f"{line} || true\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "value"),
+    [
+        (r"--container-image ghcr.io\#a/b", "ghcr.io#a/b"),
+        (r"--comment=a\\b", r"a\b"),
+        (r"--comment=it\'s", "it's"),
+        (r"--comment=two\ words", "two words"),
+        (r'--comment="a \"b\" c\#d"', 'a "b" c#d'),
+        (r"--comment='a\\ b'", r"a\ b"),
+    ],
+)
+def test_what_a_directive_escapes_stays_so(asked: str, value: str) -> None:
+    (again,) = spec_of("a | b", ONE_GPU, f"#SBATCH {asked}")["directives"][:1]
+    # As sbatch reads it.
+    words = re.findall(r"""\\(.)|'([^'\\]*)'|"([^"\\]*)"|([^#\\'"\s])""", again.partition("=")[2])
+    assert "".join(map("".join, words)) == value
+    assert make_script("a", again).read_directives[0].value == value
+
+
+@pytest.mark.parametrize(
+    ("line", "directives", "count"),
+    [
+        ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --ntasks-per-node=1 --cpus-per-task=8",), 1),
+        ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --ntasks=1 --cpus-per-task=8",), 1),
+        ("srun --mpi=pmix ./x", ("#SBATCH --nodes=1 --ntasks=1 --exclusive",), 1),
+        ("srun --mpi=pmix ./x", ("#SBATCH --nodes=2 --ntasks-per-node=1",), 1),
+        ("srun --mpi=pmix -c 1 ./x", ("#SBATCH --nodes=1 --cpus-per-task=8",), None),
+    ],
+)
+def test_an_own_launcher_without_a_number_has_that_of_the_directives(
+    line: str, directives: tuple[str, ...], count: int | None
+) -> None:
+    launch = spec_of(line, *directives)["launch"]
+    assert launch.get("processes_per_node") == count
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["mpibind -- ./x", "mpiexec_mpt omplace -nt 2 ./x", "mpiexec_mpt dplace -s 1 ./x"],
+)
+def test_launchers_of_sites_start_what_the_chunks_have_room_for(line: str) -> None:
+    spec = yaml.safe_load(import_pbs(f"#PBS -l select=1:ncpus=8:mpiprocs=4\n{line}").yaml)
+    assert spec["launch"] == {"mode": "plain", "processes_per_node": 4}
+
+
+def test_of_a_program_that_may_start_others_nothing_else_is_said() -> None:
+    (left,) = import_pbs("#PBS -l select=1:ncpus=8:mpiprocs=4\nourrun ./x").left
+    assert (left.kind, left.reason) == ("check", WHY.ONE_TASK)
+
+
+def test_dots_are_a_place_to_fill_in() -> None:
+    imported = import_body("python t.py", ONE_GPU, "#SBATCH --account=....", "#SBATCH -p ...")
+    assert [left.kind for left in imported.left] == ["lost", "lost"]
+    assert spec_of("python t.py", ONE_GPU, "#SBATCH --comment=a...")["directives"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "conda activate your_env_name",
+        "source activate yourenv",
+        "source path/to/venv/bin/activate",
+        "ENV=env_name\nconda activate $ENV",
+        "source $HOME/your-venv/bin/activate",
+    ],
+)
+def test_a_place_to_fill_in_is_the_name_of_no_environment(line: str) -> None:
+    imported = import_body(f"module load a\n{line}\npython t.py", ONE_GPU)
+    assert {left.reason for left in imported.left} == {"this is a place to fill in"}
+    assert yaml.safe_load(imported.yaml)["environment"] == {"modules": ["a"]}
+    for name in ("yours", "YourTTS", "my_env"):
+        spec = spec_of(f"conda activate {name}\npython t.py", ONE_GPU)
+        assert spec["environment"] == {"conda": name}
+
+
+def test_a_name_that_torque_alone_completes_is_left_out() -> None:
+    asked = "#PBS -l nodes=1:ppn=2\n#PBS -o $PBS_JOBID.out\n#PBS -e $HOME/$PBS_JOBID.err"
+    for body in ("./x", "trap x EXIT\n./x"):
+        imported = import_pbs(f"{asked}\n{body}")
+        own = [left.text for left in imported.left if left.reason == WHY.COMPLETED]
+        assert own == asked.split("\n")[1:]
+        assert "JOBID" not in str(yaml.safe_load(imported.yaml))
+
+
+@pytest.mark.parametrize(
+    ("line", "each"),
+    [
+        ("mpiexec -np 3 --map-by ppr:1:node --hostfile $PBS_NODEFILE ./x", None),
+        ("aprun -n 3 -N 1 ./x", None),
+        ("mpiexec -n 36 ./x", 12),
+        ("mpiexec -n 30 ./x", 12),
+    ],
+)
+def test_one_process_of_each_chunk_needs_one_slot(line: str, each: int | None) -> None:
+    text = import_pbs(f"#PBS -l nodes=3:ppn=12\ncd $PBS_O_WORKDIR\n{line}").yaml
+    assert yaml.safe_load(text)["launch"].get("processes_per_node") == each
+
+
+def test_what_a_step_tells_its_one_task_is_named_where_a_program_may_read_it(
+    tmp_path: Path,
+) -> None:
+    asked = "#SBATCH --nodes=1 --ntasks-per-node=1 --gres=gpu:1"
+
+    def names(line: str) -> bool:
+        return WHY.NO_STEP in [left.reason for left in import_body(line, asked).left]
+
+    with working_in(tmp_path):
+        Path("own").mkdir()
+        Path("single.py").touch()
+        Path("train.py").write_text("import torch\n")
+        Path("ranks.py").write_text('rank = os.environ.get("SLURM_PROCID")\n')
+        Path("run.sh").write_text("echo $SLURM_NTASKS\n")
+        assert names("srun python -u -m lib.run --a b")
+        assert names("srun python ranks.py")
+        assert names("srun ./run.sh")
+        assert not names("srun python -m own.run")
+        assert not names("srun python -m single")
+        assert not names("srun python train.py")
+        assert not names("srun python other.py")
+        assert not names("python -m lib.run")
+        assert not names("srun --mpi=pmix python -m lib.run")
+
+
+@pytest.mark.parametrize(
+    ("body", "stays"),
+    [
+        ('export RUN="accelerate launch --num_processes 4"\n$RUN t.py', False),
+        ("export GO='torchrun --nproc_per_node=4'\n\n$GO t.py --lr 1", False),
+        ('export L="python -m torch.distributed.run --nproc_per_node=4"\nsrun $L t.py', False),
+        ('export L="torchrun --nproc_per_node=4"\necho "$L" > cmd.txt\n$L t.py', True),
+        ('export A="torchrun 1"\npython t.py', True),
+        ('export DATA="torch"\npython t.py $DATA', True),
+    ],
+)
+def test_an_export_of_the_launch_line_itself_is_not_needed(body: str, stays: bool) -> None:
+    environment = spec_of(body, "#SBATCH --nodes=1 --gres=gpu:4").get("environment", {})
+    assert bool({"setup", "variables"} & environment.keys()) == stays

@@ -1170,3 +1170,67 @@ def test_a_launcher_of_too_few_processes_has_its_own_fix() -> None:
 )
 def test_a_folder_that_the_script_itself_uses_is_there(body: str, missing: bool) -> None:
     assert ("output-folder" in fixes_of(body, "#SBATCH --nodes=1 -o a/out/%j.log")) is missing
+
+
+@pytest.mark.parametrize(
+    ("body", "alone"),
+    [
+        ("srun /work/run_array.sh", True),
+        ("srun --label bash ./train.sh", True),
+        ("srun -u \\\n  ./train_one.sh $SLURM_ARRAY_TASK_ID", True),
+        ("export MASTER_ADDR=$(hostname)\nsrun bash ./train.sh", False),
+        ("srun --mpi=pmix bash ./train.sh", False),
+        ("srun python train.py", False),
+    ],
+)
+def test_tasks_that_are_each_for_itself_need_no_end_together(body: str, alone: bool) -> None:
+    asked = ("#SBATCH --nodes=1 --ntasks-per-node=4 --time=2:00:00", "#SBATCH --gpus-per-task=1")
+    found = [item.rule.id for item in check(make_script(body, *asked))]
+    assert ("srun-kill" in found) != alone
+    assert "srun-kill" in [x.rule.id for x in check(make_script("srun ./train.sh", asked[0]))]
+
+
+@pytest.mark.parametrize("loop", ["for i in a b; do", "while read i; do"])
+def test_a_function_that_a_loop_calls_is_part_of_its_turns(loop: str) -> None:
+    body = f"f() {{\n  python t.py $1\n  date\n}}\n{loop}\n  f $i\ndone\necho end"
+    (fault,) = check(make_script(body, "#SBATCH -N1"))
+    assert (fault.rule.id, fault.fix) == ("hidden-exit", WHY.turn)
+    (fault,) = check(make_script(body.replace(loop, "{").replace("done", "}"), "#SBATCH -N1"))
+    assert fault.fix != WHY.turn
+
+
+@pytest.mark.parametrize(
+    ("asked", "column"),
+    [
+        ("--output=./logs/%j/out_%j.txt", 18),
+        ("-o %A/%a.out", 12),
+        ("--error runs/%x-%j/err", 17),
+        ("--output=out_%j.txt", 0),
+        ("--output=%x/%j.out", 0),
+        ("--comment=%j/a", 0),
+    ],
+)
+def test_a_folder_cannot_have_the_number_of_the_job(asked: str, column: int) -> None:
+    faults = check(make_script("true", "#SBATCH -N1", f"#SBATCH {asked}"))
+    found = [(x.line, x.column) for x in faults if x.message == WHY.NUMBERED]
+    assert found == [(3, column)][: bool(column)]
+
+
+@pytest.mark.parametrize(
+    ("body", "each", "found"),
+    [
+        ("srun -K1 python3 train.py fit --trainer.num_nodes 2 --trainer.gpus 2", 1, True),
+        ("srun -K1 python t.py fit \\\n  --trainer.devices=4 --trainer.strategy ddp", 1, True),
+        ("srun -K1 singularity exec a.sif python t.py trainer.devices=2 model=b", 1, True),
+        ("srun -K1 python t.py fit --trainer.devices=2", 2, False),
+        ("srun -K1 python t.py fit --trainer.devices=1", 1, False),
+        ("srun -K1 python t.py fit --trainer.gpus 2 --trainer.strategy dp", 1, False),
+        ("srun -K1 --ntasks-per-node=2 python t.py fit --trainer.gpus 2", 1, False),
+        ("# srun python t.py fit --trainer.gpus 2\nsrun -K1 python t.py", 1, False),
+        ("unset SLURM_NTASKS\nsrun -K1 python t.py fit --trainer.gpus 2", 1, False),
+    ],
+)
+def test_lightning_needs_a_task_for_each_gpu(body: str, each: int, found: bool) -> None:
+    asked = f"#SBATCH --nodes=2 --ntasks-per-node={each} --gres=gpu:4"
+    faults = [x.message for x in check(make_script(body, asked)) if x.rule.id == "idle-gpus"]
+    assert faults == [WHY.LONE_TASK] * found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -137,6 +138,10 @@ class _CleanSpec:
         draft, script, line = self.draft, self.script, self.launch.line
         if self.read.logged:
             draft.check(line, self.launch.text, "its output goes to jobgen's logs instead")
+        own = self.read.started
+        words = " ".join([self.read.mode, *(x.name for x in own.launchers), *own.texts])
+        if FORMS["lacks-step"].match("\n".join([words, *os.listdir(), *script.beside.values()])):
+            draft.check(line, self.launch.text, WHY.NO_STEP)
         if self.read.dropped:
             draft.keep(line, " ".join(self.read.dropped))
         self._note_tasks()

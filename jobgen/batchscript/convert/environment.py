@@ -127,6 +127,9 @@ class Prelude:
     def _take_venv(self, statement: Statement) -> None:
         expanded = expand_command(statement.first, self.reader.variables)
         value = get_text(self._read(expanded.words[-1]))
+        if FORMS["place-in-words"].match(f"activate {value}"):
+            self.draft.check(statement.line, statement.text, WHY.PLACE)
+            return
         value = re.sub("^(?=[^/$]+/)", lambda _: self.folder, value)  # of the folder gone to
         left = self.moved and re.match("[^/$]+/", value)
         own = list_names(value) & self.reader.variables.assigned  # which only the setup sets
@@ -223,14 +226,15 @@ class Prelude:
         return not late and name not in self.reader.variables.loose
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
-        """Whether jobgen says this variable, with no other value than the script."""
+        """Whether jobgen says a variable as the script does, or the launch line has its words."""
         name, _, raw = word.raw.partition("=")
         own = FORMS.get(f"of-{self.launch.mode}", FORMS["of-process"]).fullmatch(name)
         if self.launch.steps and FORMS["of-gpus"].fullmatch(name):
             self.draft.check(statement.line, statement.text, WHY.OF_SRUN)
             return True
         if not FORMS["of-jobgen" if self.alone else "told"].fullmatch(name):
-            return False
+            line = f"{word.raw}\0{self.launch.statement.text}\n{self.launch.script.text}"
+            return FORMS["written-out"].match(line) is not None
         value = self.reader.variables.tell(raw) or ""
         addressed = name == "MASTER_ADDR" and value not in ("", "localhost", "127.0.0.1")
         world = str(self.shape.nodes * self.launch.tasks)

@@ -198,11 +198,11 @@ class LaunchLine:
         self._drop_output()
         values: dict[str, Any] = {"run.command": self._read_words(words), "launch.mode": "plain"}
         # mpirun starts as many as there are slots: without tasks, one for each CPU of a whole node.
-        spread = self.shape.nodes > 1 and self.script.value("--ntasks-per-node", "--ntasks")
+        asked = self.script.value("--ntasks-per-node", "--ntasks")
         starts = count_reach(self.script, self.started.launchers[0])
-        if (self.script.can.chunks, *starts) == (True, 1, 1):
+        if (self.script.can.chunks, starts.nodes > 0, starts.each) == (True, True, 1):
             self.tasks = 1  # whatever room there is for others
-        if self.tasks != 1 or spread:
+        if self.tasks != 1 or asked:
             values["launch.processes_per_node"] = self.tasks
         self._finish("once", values)
 

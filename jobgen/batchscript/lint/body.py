@@ -75,7 +75,9 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if not commands or commands[0].end == "&" or _is_kept(script, *commands):
         return
     command, *later = commands
-    loops = (block for block in command.blocks if block.opener in ("for", "while", "until"))
+    called = [x.blocks for x in script.expanded if x.name == command.function != ""]
+    around = chain(command.blocks, *called)
+    loops = (block for block in around if block.opener in ("for", "while", "until"))
     turns = not all(FORMS["once"].match(script.text, block.start) for block in loops)
     if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line

@@ -104,6 +104,7 @@ def _find_dead(script: Script) -> Iterator[Fault]:
 
 @rule("output-folder")
 def _check_output_folder(script: Script) -> Iterator[Fault]:
+    yield from find_text(script, "numbered-folder", WHY.NUMBERED, WHY.OF_NUMBER)
     if script.value("--chdir", "-d"):
         return
     for bare, (item, folder) in _list_folders(script).items():

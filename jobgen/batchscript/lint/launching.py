@@ -10,7 +10,7 @@ from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
-from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_text, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains, works
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
@@ -155,6 +155,7 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
+    yield from find_text(script, "lone-task", WHY.LONE_TASK, WHY.TASKS_OF_GPUS)
 
 
 @rule("few-gpus")
@@ -235,7 +236,8 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 
 @rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
-    if FORMS["brief"].fullmatch(script.value("--time") or ""):  # which is all that waiting costs
+    texts = (f"{script.value('--time')}", script.text, *script.beside.values())
+    if FORMS["waits-little"].match("\n".join(texts)):
         return
     options = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *options):
