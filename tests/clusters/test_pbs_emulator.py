@@ -690,6 +690,31 @@ def test_a_lost_second_host_lets_the_job_end_well(user: User) -> None:
     assert (done.status, done.out) == (0, "rc 0\n")
 
 
+def test_a_job_goes_on_without_a_second_host_if_it_tolerates_that(user: User) -> None:
+    """Section 7: else it is killed, though its script goes on, and begins again."""
+    script = f"echo >> {user.folder}/up; sleep 4; echo went on"
+    with user.pbs.settings(down_delay=0.2, max_poll_downtime=0.5):
+        tolerant = user.submit(script, *SCATTER, "-W", "tolerate_node_failures=all")
+        user.until("up")
+        user.pbs.fail("n2")
+        done = user.collect(tolerant)
+        user.pbs.heal("n2")
+        assert (done.status, done.out, done.shown["run_count"]) == (0, "went on\n", 1)
+        wait_until(lambda: "free" in user.pbs.run("pbsnodes", "n2").stdout)
+        ends = user.submit(script, *SCATTER, "-r", "n")
+        user.until("up", lines=2)
+        user.pbs.fail("n2")
+        assert user.collect(ends).status == -14
+        user.pbs.heal("n2")
+        wait_until(lambda: "free" in user.pbs.run("pbsnodes", "n2").stdout)
+        again = user.submit(script, *SCATTER, "-k", "oed")
+        user.until("up", lines=3)
+        user.pbs.fail("n2")
+        done = user.collect(again)
+        user.pbs.heal("n2")
+    assert (done.status, done.out, done.shown["run_count"]) == (0, "went on\n", 2)
+
+
 def test_a_lost_primary_host_requeues_the_job(user: User) -> None:
     """Section 7; with -r n the job ends with -20."""
     script = f"hostname >> {user.folder}/up; [[ $(hostname) == n2 ]] || sleep 600"

@@ -1,18 +1,27 @@
 """Failures after which a run goes on, without the node at fault, on both clusters."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm
-from jobs import PROGRAMS, Job, spec, submit
+from jobs import BRISK, JOBGEN, PROGRAMS, Job, spec, submit
 
 pytestmark = pytest.mark.cluster
 
 PATIENT = {"then": "restart"}
 
 
-def start(cluster: Cluster, cwd: Path, kind: str, *, nodes: int = 2, **changes: Any) -> Job:
+def start(
+    cluster: Cluster,
+    cwd: Path,
+    kind: str,
+    *,
+    nodes: int = 2,
+    command: Sequence[str] = JOBGEN,
+    **changes: Any,
+) -> Job:
     """Submit a job of two nodes and a spare one, of which `kind` says who is bad."""
     (cwd / "bad").write_text(kind)
     resources = {"nodes": nodes, "spare_nodes": 3 - nodes, "cpus_per_node": 2, "walltime": "20m"}
@@ -22,7 +31,8 @@ def start(cluster: Cluster, cwd: Path, kind: str, *, nodes: int = 2, **changes: 
         run={"script": str(PROGRAMS / "bad_node.py"), "args": ["30", str(cwd / "bad")]},
         on_failure=PATIENT,
     )
-    return submit(content | changes, scheduler=cluster.kind, cwd=cwd, env=cluster.env)
+    content |= changes
+    return submit(content, scheduler=cluster.kind, cwd=cwd, env=cluster.env, command=command)
 
 
 def verdicts(job: Job) -> list[list[str]]:
@@ -123,6 +133,20 @@ def test_a_lost_node_is_replaced_in_the_same_job(slurm: Slurm, tmp_path: Path) -
         assert verdicts(job)[0] == ["restart", "node-lost", "-", "n2"]
     finally:
         slurm.heal("n2")
+
+
+def test_pbs_too_lets_the_run_go_on_with_a_spare_node(pbs: Pbs, tmp_path: Path) -> None:
+    """PBS itself ends a job some minutes after it has lost a node, unless it is told not to."""
+    program = {"script": str(PROGRAMS / "bad_node.py"), "args": ["250", str(tmp_path / "bad")]}
+    with pbs.settings(down_delay=0.2, max_poll_downtime=25):
+        job = start(pbs, tmp_path, "n2 stays\n", run=program, command=BRISK)
+        job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
+        pbs.fail("n2")
+        try:
+            assert wait_for_end(job) == ["continued 1", "done 0"], job.everything()
+            assert verdicts(job) == [["restart", "node-lost", "-", "n2"]]
+        finally:
+            pbs.heal("n2")
 
 
 @pytest.mark.parametrize("then", ["requeue", "resubmit"])

@@ -15,6 +15,7 @@ def test_a_script_without_restarts_has_nothing_of_them() -> None:
     plain = render(plan_of(MINIMAL, scheduler="slurm"))
     stop = render(plan_of(f"{MINIMAL}on_failure: {{then: stop}}\n", scheduler="slurm"))
     zero = render(plan_of(edited(("nodes: 2", "nodes: 2, spare_nodes: 0")), scheduler="slurm"))
+    assert "tolerate" not in render(plan_of(MINIMAL, scheduler="pbs"))
     for script in (plain, stop, zero):
         assert "choose_nodes" not in script
         assert script.partition("find_nodes()")[2] == plain.partition("find_nodes()")[2]
@@ -31,6 +32,7 @@ def test_a_spare_node_is_asked_for_and_not_used(scheduler: str) -> None:
         assert '"--nodelist=${attempt_dir}/nodes" --nodes=2 --ntasks=2' in script
     else:
         assert "#PBS -l select=3:" in script
+        assert "#PBS -W tolerate_node_failures=all\n" in script
         assert "--nnodes=2" in script
 
 

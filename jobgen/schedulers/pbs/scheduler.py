@@ -49,9 +49,8 @@ class Pbs(base.Scheduler):
         asked, option = plan.requests, str(plan.site.pbs.account_option)
         lines = _say("-N ", plan.name, "the job's name in qstat", "name")
         option += "" if option.endswith("=") else " "
-        lines += _say(
-            option, asked.account, "the account that pays", "account", "site.pbs.account_option"
-        )
+        keys = ("account", "site.pbs.account_option")
+        lines += _say(option, asked.account, "the account that pays", *keys)
         if asked.reservation:
             why = "the reservation that it runs in; on PBS, this is a queue"
             lines += _say("-q ", asked.reservation, why, "reservation")
@@ -60,14 +59,15 @@ class Pbs(base.Scheduler):
         lines += _write_totals(plan) if plan.site.pbs.resources == "totals" else _write_select(plan)
         if plan.walltime.seconds is not None:
             walltime = format_duration(plan.walltime.seconds)
-            lines += _say(
-                "-l walltime=", walltime, "the job ends after this time", "resources.walltime"
-            )
+            why = "the job ends after this time"
+            lines += _say("-l walltime=", walltime, why, "resources.walltime")
         if asked.filesystems and plan.site.filesystems:
             listed = plan.site.filesystems
             text = f"-l {listed.resource}={listed.separator.join(asked.filesystems)}"
             keys = ("filesystems|site.filesystems.paths", "site.filesystems.resource")
             lines += _say(text, True, "the file systems that the job uses", *keys)
+        why, spare = "else PBS ends it five minutes after it has lost a node", plan.nodes.spare > 0
+        lines += _say("-W tolerate_node_failures=all", spare, why, "resources.spare_nodes")
         lines += base.array_line(plan, "#PBS -J ")
         lines += base.shell_line(plan, "#PBS", "-v ")
         lines += _say("-j oe", True, "one output file for stdout and stderr")

@@ -91,6 +91,11 @@ class Job:
         return bool(self.message["options"].get("r", "y") == "y")
 
     @property
+    def tolerant(self) -> bool:
+        """Whether it goes on without a host that is not the primary one."""
+        return bool(self.message["attributes"].get("tolerate_node_failures") == "all")
+
+    @property
     def hosts(self) -> list[str]:
         """The hosts, each once, in the order of the chunks; the first is the primary host."""
         return list(dict.fromkeys(self.placed))

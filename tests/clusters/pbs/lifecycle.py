@@ -21,6 +21,7 @@ TM_ESYSTEM = 17000
 TM_ENOTCONNECTED = 17002
 START_FAILED = -3
 PRIMARY_LOST = -20
+SISTER_LOST = -14
 
 
 async def start(server: "Scheduler", job: Job) -> None:
@@ -190,10 +191,14 @@ async def host_lost(server: "Scheduler", mom: "Mom") -> None:
         if server.moms.get(host) is mom and job.state == "R" and job.run_count == runs[job.id]:
             if job in lost:
                 await abandon(server, job)
-            else:
+            elif not job.tolerant:
                 for task, on in job.task_hosts.items():
                     if on == host:
                         task_ended(job, {"task": task, "status": 0})
+                await asyncio.sleep(now["poll"])
+                if job.state == "R" and job.run_count == runs[job.id]:
+                    job.rerun = job.rerunnable
+                    await server.moms[job.hosts[0]].call("kill", job=job.id, status=SISTER_LOST)
 
     delays = [now["node_fail_requeue"]] * len(lost) + [now["max_poll_downtime"]] * len(others)
     await asyncio.gather(*map(give_up, lost + others, delays))
@@ -224,7 +229,8 @@ def returned(server: "Scheduler", host: str) -> None:
         name = host_name(host, server.settings["domain"])
         text = f"node {index} ({name}) requested job die, code 15009"
         mom = server.moms[job.hosts[0]]
-        server.spawn(mom.call("terminate", job=job.id, status=271, text=text))
+        if not job.tolerant:
+            server.spawn(mom.call("terminate", job=job.id, status=271, text=text))
 
 
 # --- TM: what pbsdsh and pbs_tmrsh ask for ------------------------------------------

@@ -164,6 +164,7 @@ class Mom:
     def kill(self, request: dict[str, Any]) -> dict[str, Any]:
         job = self.jobs[request["job"]]
         job.terminating = False
+        job.exit_status = request.get("status", job.exit_status)
         return self.signal({"job": request["job"], "signal": signal.SIGKILL})
 
     def end(self, request: dict[str, Any]) -> dict[str, Any]:
