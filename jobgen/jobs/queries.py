@@ -14,7 +14,7 @@ from jobgen.errors import RefusedError, SchedulerUnavailableError
 from jobgen.jobs.record import folder_name
 from jobgen.jobs.run_folder import Traces
 from jobgen.schedulers import SCHEDULERS
-from jobgen.schedulers.base import Queue, State
+from jobgen.schedulers.base import PAST, Queue, State
 
 # Linux takes 128 KiB in one argument, as which Slurm has its short ids, and 2 MiB in all.
 _MOST_IDS = 5_000
@@ -87,11 +87,15 @@ class SchedulerAnswer:
         return self.silence
 
     def find_state(self, left: Traces, *, first: bool = False) -> State | None:
-        """Return how the job's chain goes on, or else has ended; of its `first` alone if asked."""
+        """Return how the job's chain goes on, or else has ended; of its `first` alone if asked.
+
+        None of one that it does not list, or of whose end it does not tell.
+        """
         chain = self._list_chain(left)
         known = self._list_states(left, chain[:1] if first else chain)
         going = (one for one in known if not one.ended and one.name != "unknown")
-        return next(going, known[-1] if known else None)
+        state = next(going, known[-1] if known else None)
+        return None if state == PAST else state
 
     def ask_more(self, left: Traces, state: State) -> State:
         """Return the same, or what another of the scheduler's commands knows of a single job."""

@@ -81,6 +81,10 @@ class State(NamedTuple):
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
+# Of a task that has ended, its scheduler does not say how.
+PAST = State("unknown", "it has ended")
+
+
 def _list_outputs(directive: str) -> Iterator[tuple[str, str]]:
     """Yield -o or -e, and where a directive, without its `#PBS` or `#SBATCH`, sends that output."""
     try:

@@ -397,17 +397,22 @@ def test_output_appears_at_the_end_unless_kept_and_live(user: User) -> None:
     assert user.collect(spooled, name="spooled").out == "now\n"
 
 
-def test_arrays(user: User) -> None:
-    """Sections 1, 2 and 5: members are 7[0].login; 1 is the status if any failed."""
+@pytest.mark.parametrize(("last", "status"), [(0, 0), (2, 1)])
+def test_arrays(user: User, last: int, status: int) -> None:
+    """Sections 1, 2 and 5: members are 7[0].login; the status is that of the last to end."""
     job = user.submit(
-        "echo $PBS_ARRAY_INDEX $PBS_ARRAY_ID $PBS_JOBID $PBS_NODEFILE; exit $PBS_ARRAY_INDEX",
+        "echo $PBS_ARRAY_INDEX $PBS_ARRAY_ID $PBS_JOBID $PBS_NODEFILE\n"
+        f"[[ $PBS_ARRAY_INDEX != {last} ]] || until [[ -e {user.folder}/go ]]; do sleep 0.1; done\n"
+        "exit $PBS_ARRAY_INDEX",
         "-J",
         "0-2:2",
     )
     number = job.partition("[")[0]
     assert job == f"{number}[].login"
+    user.pbs.wait(f"{number}[{2 - last}].login")
+    (user.folder / "go").touch()
     shown = user.pbs.wait(job)
-    assert (shown["Exit_status"], shown["array_state_count"].split()[0]) == (1, "Queued:0")
+    assert (shown["Exit_status"], shown["array_state_count"].split()[0]) == (status, "Queued:0")
     for index in (0, 2):
         member = f"{number}[{index}].login"
         text = f"{index} {job} {member} /var/spool/pbs/aux/{member}\n"
@@ -657,6 +662,29 @@ def test_what_remains_at_the_scripts_end_is_killed_but_not_other_sessions(
 def test_exit_status(user: User, script: str, status: int) -> None:
     """Section 5: of the script by way of its shell, or 256 and the shell's own signal."""
     assert user.run(script).status == status
+
+
+def test_without_a_history_a_member_is_shown_with_its_arrays_attributes(user: User) -> None:
+    """Section 5."""
+    waits = f"until [[ -e {user.folder}/go ]]; do sleep 0.2; done"
+    script = f"[[ $PBS_ARRAY_INDEX != 1 ]] || exit 3; {waits}"
+    user.pbs.script("set", "history=false")
+    try:
+        array = user.submit(script, "-J", "0-1")
+        member = array.replace("[]", "[1]")
+        wait_until(lambda: user.pbs.job(member).get("job_state") == "X")
+        shown = user.pbs.job(member)
+        listed = user.pbs.run("qstat", "-t", "-f", "-F", "dsv", array).stdout
+        (user.folder / "go").touch()
+        wait_until(lambda: user.pbs.state(array) == "F")
+        gone = user.pbs.run("qstat", "-f", member, check=False)
+    finally:
+        user.pbs.script("set", "history=true")
+    assert shown["comment"] == "Subjob finished"
+    assert shown["Exit_status"] == 1  # of the array, so far
+    assert not {"exec_host", "array_id"} & {*shown}
+    assert f"Job Id: {member}|" in listed
+    assert gone.returncode == 153
 
 
 def test_qrerun_by_an_operator(user: User) -> None:

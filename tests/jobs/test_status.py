@@ -147,6 +147,16 @@ def qstat(**attributes: object) -> str:
             ("failed", "Exit_status 271"),
         ),
         ({"job_state": "F"}, ("cancelled", "")),  # deleted before it ran
+        ({"job_state": "X", "Exit_status": 3}, ("failed", "Exit_status 3")),
+        # Of a task, where the server keeps no history.
+        ({"job_state": "X", "comment": "Subjob finished"}, ("unknown", "it has ended")),
+        # This exit status is the array's: that of the task that ended last.
+        (
+            {"job_state": "X", "Exit_status": 0, "comment": "Subjob finished"},
+            ("unknown", "it has ended"),
+        ),
+        ({"job_state": "X", "comment": "Subjob failed"}, ("unknown", "it has ended")),
+        ({"job_state": "X", "comment": "Subjob terminated"}, ("cancelled", "")),
         ({"job_state": "?"}, ("unknown", "")),
         ({"job_state": ""}, ("unknown", "")),
         ({}, ("unknown", "")),
@@ -313,6 +323,25 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
     scheduler.calls.clear()
     assert jobgen("status", "3").out.startswith("timeout\n")
     assert scheduler.calls == []
+
+
+def test_tasks_of_whose_end_pbs_keeps_nothing_are_judged_by_what_they_left(
+    scheduler: Scheduler,
+) -> None:
+    array = job("6[].pbs", kind="pbs", tasks=4)
+    for index, outcome in enumerate(("failed 3", "cancelled 143", "")):
+        attempt(array.task(index), outcome)
+    states = {"6[].pbs": "B", **{f"6[{index}].pbs": "X" for index in range(4)}}
+    words = "comment=Subjob finished"
+    lines = (f"Job Id: {id}|job_state={letter}|{words}\n" for id, letter in states.items())
+    scheduler.says("qstat", "".join(lines))
+    for _ in range(2):  # what is kept is the same
+        (told,) = json.loads(jobgen("status", "6", "--json").out)["jobs"]
+        states = [(task["state"], task["reason"]) for task in told["tasks"]]
+        assert states[:2] == [("failed", "exit code 3"), ("cancelled", "")]
+        assert states[2][0] == "failed"
+        assert states[2][1].startswith("it left no outcome: it was killed")
+        assert states[3][0] == "cancelled"
 
 
 def test_a_notice_among_the_answers_leaves_only_jobs_without_a_line_unknown(

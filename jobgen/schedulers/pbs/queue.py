@@ -68,19 +68,24 @@ read_history = read_states  # of ended jobs; nothing without a history
 
 def _read_end(status: str, comment: str) -> tuple[base.StateName, str]:
     """Return the name of the state of an ended job, and why it is so."""
-    by = _TERMINATED.search(comment)  # by SIGTERM, or at once: 265 is SIGKILL
-    if by and status in ("265", "271"):
-        return "cancelled", by[1] or ""
+    by = _TERMINATED.search(comment)
+    who = (by and by[1]) or ""
+    if by and status in ("265", "271"):  # by SIGTERM, or at once: 265 is SIGKILL
+        return "cancelled", who
     name = _ENDS.get(status, "failed")
     if name not in ("done", "cancelled"):
         return name, f"Exit_status {status}"
-    return name, (by and by[1]) or ""
+    return name, who
 
 
 def _read_state(job: dict[str, str]) -> base.State:
     letter, start = job.get("job_state", ""), _parse_time(job.get("stime"))
     comment = job.get("comment", "")
     if letter in ("F", "X"):
+        # Without a history, a task is shown with the array's attributes and Exit_status, which is
+        # that of the task that ended last (status_subjob of OpenPBS's stat_job.c).
+        if re.match("Subjob f(inish|ail)ed", comment):
+            return base.PAST
         name, reason = _read_end(job.get("Exit_status", ""), comment)
         return base.State(name, reason, start)
     name = _STATES.get(letter, "unknown")

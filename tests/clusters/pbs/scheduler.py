@@ -193,9 +193,10 @@ class Scheduler:
         if job.index is not None:
             parent = self.jobs[f"{job.number}[].{job.server}"]
             members = parent.members or []
+            if status is not None:
+                parent.exit_status = 1 if status > 0 else 2 if status < 0 else 0
             if parent.state not in FINISHED and all(m.state in FINISHED for m in members):
-                statuses = [member.exit_status for member in members]
-                self.finish(parent, 1 if any(statuses) else 0 if 0 in statuses else None)
+                self.finish(parent, parent.exit_status)
                 for member in members:
                     member.state = parent.state
         for writer in self.waiting.pop(job.id, []):

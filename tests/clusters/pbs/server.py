@@ -71,10 +71,11 @@ class Server(Scheduler):
         chosen: list[Job] = []
         for name in message["jobs"]:
             try:
-                job = self.find(name)
-                if job.state in FINISHED and not self.settings["history"]:  # unset since
+                job = self._find_shown(name)
+                past = job.state in FINISHED and not self.settings["history"]
+                if past and job.index is None:  # history is unset since
                     raise RefusedError(UNKNOWN_JOB, f"Unknown Job Id {job.id}")
-                if job.state in FINISHED and not message["history"]:
+                if job.state in FINISHED and not (past or message["history"]):
                     text = "Job has finished, use -x or -H to obtain historical job information"
                     raise RefusedError(HISTORY, f"{name} {text}")
             except RefusedError as refused:
@@ -87,8 +88,20 @@ class Server(Scheduler):
                 if listed and (message["history"] or job.state not in FINISHED):
                     chosen.append(job)
         for job in chosen:
-            found[job.id] = shown.attributes(job)
+            past = job.index is not None and job.id in self.forgotten
+            found[job.id] = shown.past_member(self._parent(job)) if past else shown.attributes(job)
         return {"jobs": found, "problems": problems}
+
+    def _find_shown(self, name: str) -> Job:
+        """The job of an id; also a member whose end is forgotten, while its array is there."""
+        member = self.forgotten.get(name if "." in name else f"{name}.{self.settings['server']}")
+        if member is None or member.index is None or self._parent(member).state in FINISHED:
+            return self.find(name)
+        return member
+
+    def _parent(self, member: Job) -> Job:
+        name = f"{member.number}[].{member.server}"
+        return self.jobs.get(name) or self.forgotten[name]
 
     def do_delete(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
         job = self.owned(message, uid)

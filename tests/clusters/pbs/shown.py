@@ -109,6 +109,16 @@ def attributes(job: Job) -> dict[str, Any]:
     return shown
 
 
+def past_member(parent: Job) -> dict[str, Any]:
+    """A member that has ended, where no history is kept: status_subjob of stat_job.c.
+
+    The array's own attributes, but for those of arrays, with another state and comment.
+    """
+    shown = attributes(parent)
+    common = [*shown.items()][: [*shown].index("array")]
+    return dict(common) | {"job_state": "X", "comment": "Subjob finished"}
+
+
 def _ranges(numbers: list[int]) -> str:
     """1-3,5: numbers in ascending order, neighbours joined."""
     runs: list[list[int]] = []
