@@ -130,6 +130,7 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "F", "Exit_status": 1}, ("failed", "Exit_status 1")),
         ({"job_state": "F", "Exit_status": -29}, ("timeout", "Exit_status -29")),
         ({"job_state": "F", "Exit_status": -20}, ("node lost", "Exit_status -20")),
+        ({"job_state": "F", "Exit_status": -14}, ("node lost", "Exit_status -14")),
         (
             {
                 "job_state": "F",

@@ -22,7 +22,7 @@ _STATES: dict[str, base.StateName] = {
 _ENDS: dict[str, base.StateName] = {
     "0": "done",
     "": "cancelled",
-    "-20": "node lost",
+    **dict.fromkeys(("-14", "-20"), "node lost"),  # another node, the first
     "-29": "timeout",
 }
 # How a comment ends: `Job run at ... on (n1:ncpus=1) and terminated by alice@login`.
