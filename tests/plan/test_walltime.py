@@ -160,7 +160,7 @@ class TestSubmission:
         monkeypatch.setenv("FAKE_STATE", "Q")
         Path("job.yaml").write_text(
             spec("{then: resubmit, at_most: 3}").replace("local", "pbs")
-            + 'directives: ["#PBS -v A=1,B"]\n'
+            + 'directives: ["#PBS -v C=2", "#PBS -v A=1,B"]\n'  # of which qsub takes the last
         )
 
     @staticmethod

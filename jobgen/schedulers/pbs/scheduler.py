@@ -95,7 +95,7 @@ class Pbs(base.Scheduler):
         All work in the run folder of the job `first`. Of several -v only the last counts, so what
         the directives in the script's `text` say by one is said again.
         """
-        given = re.findall(r"^\s*#PBS\s+-v\s*(\S.*)", text, re.MULTILINE)[:1]
+        given = re.findall(r"^\s*#PBS\s+-v\s*(\S.*)", text, re.MULTILINE)[-1:]
         variables = ",".join([*given, f"JOBGEN_CHAIN={first.partition('.')[0]}"])
         waits = ["-W", f"depend=afterany:{after}"] if after else []
         return ["qsub", *waits, "-v", variables, script]
