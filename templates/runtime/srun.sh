@@ -5,8 +5,7 @@ run_job() {    # sets status; when a node fails, Slurm ends the job: not a cance
     lost='/revoked/d;s/^srun: error: (Node failure|Task launch.* failed) on (node )?([^ :]+).*/\3/p'
     if has find_killed; then find_killed; fi
     lost=$(sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
-    if [[ -n $lost ]]; then reason=": $lost is lost: Slurm says that it has failed"; fi
-    if [[ -n $lost ]]; then echo "lost $lost" >"$attempt_dir/failed" && status=1 stop=''; fi
+    if [[ -n $lost ]]; then blame "$lost" " is lost: Slurm says that it has failed"; fi
     if ((status)) && [[ -z $stop$lost ]]; then find_unstarted; fi
 }
 find_unstarted() {    # whether Slurm's first message names a node that never recorded its start
@@ -15,13 +14,14 @@ find_unstarted() {    # whether Slurm's first message names a node that never re
     index=$(grep -nxF -m 1 "${first:-/}" "$attempt_dir/nodes") || return 0
     [[ ! -e $attempt_dir/node-$((${index%%:*} - 1)).started ]] || return 0
     reason=$(grep -vE '^(srun|slurmstepd\S*): ' "$log" | tail -n 1)
-    reason=": $first: not started: ${reason//"$PWD/"/}" status=1
-    printf 'lost %s\n%s\n' "$first" "${reason#: }" >"$attempt_dir/failed"
+    blame "$first" ": not started: ${reason//"$PWD/"/}"
 }
-start_launcher() {    # srun would take these variables of an outer job as options
+blame() { reason=": $1$2" status=1 stop='' && echo "lost $1"$'\n'"$1$2" >"$attempt_dir/failed"; }
+start_launcher() {    # without an outer job's options for srun; by the node with the fewest CPUs
+    SLURM_CPUS_ON_NODE=$(tr , '\n' <<<"${SLURM_JOB_CPUS_PER_NODE-}" | sort -n | sed 's/(.*//;q')
     unset "${!SLURM_CPU_BIND@}" "${!SLURM_MEM_@}" "${!SLURM_GPU@}" "${!SLURM_NTASKS_PER_@}" \
         "${!SLURM_TRES_@}" SLURM_CPUS_PER_GPU
-    SLURM_EXPORT_ENV=ALL launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
+    SLURM_EXPORT_ENV=ALL SLURM_WAIT=0 launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
 }
 end_job() {    # by scancel, as srun kills all at once; Slurm may kill this script before conclude
     if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi

@@ -68,6 +68,7 @@ def make_environment(script: Script, path: Path, record: Path, code: int) -> dic
         "SLURM_JOB_NODELIST": f"n[1-{script.given.get('SLURM_NNODES', '1')}]",
         "SLURM_SUBMIT_DIR": str(record.parent / "work"),
         "SLURM_CPUS_ON_NODE": "8",
+        "SLURM_JOB_CPUS_PER_NODE": "8",
         "ORACLE_RECORD": str(record),
         "ORACLE_CODE": str(code),
     }

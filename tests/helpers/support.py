@@ -80,7 +80,7 @@ def exported(script: str) -> set[str]:
     script = re.sub(r"\$\(\(.*?\)\)", "0", script)
     script = re.sub(r"(\w+)\{(\w+),(\w+)\}(\w+)=", r"\1\2\4=x \1\3\4=", script)
     lines = re.findall(r"^(?! *#).*?\bexport ([^;\n]*)", script.replace("\\\n", " "), re.MULTILINE)
-    lines += re.findall(r"^ +([A-Z_]+=\S+) launch ", script, re.MULTILINE)  # for the launcher alone
+    lines += re.findall(r"^ +((?:[A-Z_]+=\S+ )+)launch ", script, re.MULTILINE)  # for it alone
     words = [word for line in lines for word in line.partition("   #")[0].split()]
     names = {match[1] for word in words if (match := re.match(r'"?(\$?[A-Za-z_]\w*)(=|"?$)', word))}
     return names

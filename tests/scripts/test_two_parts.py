@@ -15,6 +15,7 @@ from rendered import ALL
 from support import EXAMPLES, ROOT, SITES, plan_of, shellcheck
 
 from jobgen import schedulers
+from jobgen.jobs.run_folder import read_loss
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import digest_text, split_script
 
@@ -415,6 +416,49 @@ def test_a_role_that_ends_early_is_named_though_another_fails_of_it(
         find_role ^ none
     """
     assert call(program, "roles", folder=tmp_path).stdout == f"{named}\n"
+
+
+def test_srun_is_told_what_a_site_an_outer_job_or_the_first_node_would_tell_otherwise(
+    tmp_path: Path,
+) -> None:
+    """WaitTime would have it kill who still works, and a shell of salloc lacks the CPUs."""
+    program = """
+        launch() { env | grep ^SLURM_ | sort; }
+        export SLURM_WAIT=30 SLURM_EXPORT_ENV=NONE SLURM_GPUS=3 SLURM_MEM_PER_CPU=1
+        attempt_dir=$PWD
+        for SLURM_JOB_CPUS_PER_NODE in 8 '72(x2)' '72(x2),8,36' '128,36(x3)'; do
+            (start_launcher && echo "$SLURM_CPUS_ON_NODE" && cat launcher.log)
+        done
+    """
+    done = call(program, "srun", folder=tmp_path)
+    told = "SLURM_EXPORT_ENV=ALL\nSLURM_WAIT=0\n"
+    assert done.stdout == "".join(f"{cpus}\n{told}" for cpus in (8, 72, 8, 36)), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [
+        ("Node failure on n2", "n2 is lost: Slurm says that it has failed"),
+        ("Task launch for StepId=1.0 failed on node n2: x", "n2 is lost: Slurm says that it has"),
+        ("n2: task 1: Exited with exit code 2\nno room", "n2: not started: no room"),
+    ],
+)
+def test_what_srun_says_of_a_node_is_in_the_record_of_its_loss(
+    tmp_path: Path, said: str, failed: str
+) -> None:
+    (tmp_path / "launcher.log").write_text(f"srun: error: {said}\n")
+    (tmp_path / "nodes").write_text("n1\nn2\n")
+    program = """
+        tell_nodes() { :; }
+        run_child() { status=2; }
+        attempt_dir=$PWD stop='' reason=''
+        run_job
+        echo "$status$reason"
+    """
+    done = call(program, "srun", folder=tmp_path)
+    nodes, words = read_loss(str(tmp_path))
+    assert (nodes, done.stdout) == (["n2"], f"1: {words}\n"), done.stderr
+    assert words.startswith(failed)
 
 
 def test_processes_are_told_to_end_though_slurm_does_not_answer(tmp_path: Path) -> None:
