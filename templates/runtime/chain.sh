@@ -113,15 +113,16 @@ go_on() {    # sets against if it cannot continue
     [[ -z $against ]]
 }
 exclude_lost() {
+    lost_nodes=$(list_excluded)
     for _ in {1..15}; do    # Slurm accepts this only once the job is back in the queue
-        if words=$(scontrol update JobId="$job_id" ExcNodeList="$(list_excluded)" 2>&1); then
-            say "$(list_excluded) is excluded from now on; to allow it again:" \
+        if words=$(scontrol update JobId="$job_id" ExcNodeList="$lost_nodes" 2>&1); then
+            say "$lost_nodes is excluded from now on; to allow it again:" \
                 "scontrol update JobId=$job_id ExcNodeList= && scontrol release $job_id"
             return
         fi
         sleep 1
     done
-    say "Slurm does not exclude $(list_excluded): $words"
+    say "Slurm does not exclude $lost_nodes: $words"
 }
 # The next job waits for this one to end. It must not inherit variables of this allocation.
 queue_successor() {
@@ -139,7 +140,12 @@ queue_successor() {
         say "the next job could not be submitted"
     fi
 }
-list_excluded() { grep -ohs '[^, ]*' "$attempt_dir/lost" "$run_dir/avoid" | sort -u | paste -sd ,; }
+list_excluded() {    # with what the job excludes already, since a new list replaces that
+    {
+        scontrol show job "$job_id" 2>&- | grep -oP 'ExcNodeList=\K\w\S*'
+        grep -ohs '[^, ]*' "$attempt_dir/lost" "$run_dir/avoid"
+    } | sort -u | paste -sd ,
+}
 settle_successor() {
     successor=$run_dir/attempts/after-$job_id
     if [[ -n $goes_on && -z $against ]]; then queue_successor; fi

@@ -333,6 +333,30 @@ def test_a_job_of_slurm_that_was_preempted_says_so_and_shows_no_traceback(
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"), [("", ""), ("(null)", ""), ("n7", ",n7"), ("n[7-8],x1", ",n[7-8],x1")]
+)
+def test_what_a_job_excludes_itself_stays_excluded(tmp_path: Path, given: str, shown: str) -> None:
+    """A list on the command line, or for scontrol, replaces that of the job."""
+    program = f"""
+        scontrol() {{
+            if [[ $1 == show ]]; then echo "   ReqNodeList=(null) ExcNodeList={given}"; fi
+            if [[ $1 == update ]]; then echo "$3" >>asked; fi
+        }}
+        sbatch() {{ printf '%s\\n' "$@" | sed -n 's/^--exclude=/sbatch /p' >>asked; echo 8; }}
+        . {RUNTIME}/chain.sh
+        attempt_dir=$PWD/attempts run_dir=$PWD attempt=0 AT_MOST=2 THEN=resubmit job_id=7
+        mkdir attempts; echo n3 | tee attempts/lost >avoid; this_script=x
+        exclude_lost
+        queue_successor
+    """
+    done = call(program, folder=tmp_path)
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        f"ExcNodeList=n3{shown}",
+        f"sbatch n3{shown}",
+    ], done.stderr
+
+
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_lost_node_that_a_chain_excludes_is_named(tmp_path: Path, code: int) -> None:
     program = f"""
