@@ -47,16 +47,17 @@ end_chain() {    # end_chain REASON
 # Decides whether the run continues: not if it is done, has failed, was cancelled or makes no
 # progress. The exit code alone does not tell, since torchrun reports every stop as an error.
 settle_chain() {    # sets word and status if the chain decides them
-    local index words against='' goes_on='' spared='' lost_nodes=${lost// /,}
+    local index words against='' goes_on='' spared='' killed='' lost_nodes=${lost// /,}
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
     printf -v now '%(%s)T' -1
     # After a stop or a lost node, healthy nodes may lack a record too.
     for index in "${!NODES[@]}"; do
         [[ -z $stop$lost && -e $attempt_dir/node-$index.started ]] || continue
-        if [[ ! -e $attempt_dir/node-$index.ended ]]; then
-            lost_nodes+=${lost_nodes:+,}${NODES[index]}
-        fi
+        [[ -e $attempt_dir/node-$index.ended ]] || lost_nodes+=${lost_nodes:+,}${NODES[index]}
     done
+    # This script's own node lives: its processes were killed, and maybe those of the others.
+    if [[ -z $lost && ,$lost_nodes, == *",${SLURMD_NODENAME:-/},"* ]] &&
+        echo "$lost_nodes" >"$attempt_dir/killed"; then killed=$lost_nodes lost_nodes=''; fi
     if [[ -n $lost_nodes ]] && ! echo "$lost_nodes" >"$attempt_dir/lost"; then
         against="nothing can be written to $run_dir any more" lost_nodes=''    # nor can nodes
         reason=": $against"
@@ -71,6 +72,8 @@ settle_chain() {    # sets word and status if the chain decides them
     elif [[ -n $lost_nodes ]]; then
         goes_on="the run goes on without $lost_nodes"
         if [[ $THEN == held ]]; then goes_on="the run goes on; PBS may assign $lost_nodes again"; fi
+    elif [[ -n $killed && ! -e $attempt_dir/failed ]]; then
+        goes_on="the processes on $killed were killed"
     elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
         goes_on="the program has ended before the walltime"
     else

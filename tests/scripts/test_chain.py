@@ -10,17 +10,19 @@ from support import ROOT, plan_of
 from jobgen.rendering.render import render
 
 
-def test_a_full_disk_is_no_loss_of_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("node", ["", "n1"])
+def test_a_full_disk_is_no_loss_of_nodes(tmp_path: Path, node: str) -> None:
     """The nodes' last records are missing, as nothing can be written any more."""
     (tmp_path / "nodes").write_text("n1\nn2\n")
     (tmp_path / "node-0.started").touch()
     (tmp_path / "node-1.started").touch()
-    (tmp_path / "lost").symlink_to("/dev/full")
+    for name in ("lost", "killed"):
+        (tmp_path / name).symlink_to("/dev/full")
     program = f"""
         has() {{ false; }}; say() {{ echo "$*"; }}
         . {ROOT}/templates/runtime/chain.sh
         AT_MOST=3 THEN=requeue NODES=(n1 n2) attempt=0 run_dir={tmp_path} attempt_dir={tmp_path}
-        word='' lost='' stop='' warned='' status=1
+        word='' lost='' stop='' warned='' status=1 SLURMD_NODENAME={node}
         settle_chain
         echo "$word$status$reason"
     """
@@ -57,6 +59,43 @@ def test_a_failure_is_no_stop_though_others_have_stopped(
     argv = ["bash", "-c", SETTLE, "settle", tmp_path, warned, str(status), reason]
     ended = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
     assert ended.stdout.splitlines()[-1] == outcome, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("ended", "lost", "saved", "failed", "said"),
+    [
+        ("1", "", True, "", "the processes on n1,n3 were killed"),
+        ("", "", True, "", "the processes on n1,n2,n3 were killed"),
+        ("", "", False, "", "the processes on n1,n2,n3 were killed"),
+        ("", "", True, "1 3", ""),  # a process has failed, and was not killed
+        ("0", "", True, "", "the run goes on without n2,n3"),
+        ("0 1 2", "n1", True, "", "the run goes on without n1"),  # Slurm says so
+    ],
+)
+def test_a_node_on_which_the_script_itself_goes_on_is_not_lost(
+    tmp_path: Path, ended: str, lost: str, saved: bool, failed: str, said: str
+) -> None:
+    """Slurm kills all of a step where it has no room, or an operator does."""
+    for index in range(3):
+        (tmp_path / f"node-{index}.started").touch()
+    for index in ended.split():
+        (tmp_path / f"node-{index}.ended").touch()
+    (tmp_path / "nodes").touch()
+    if failed:
+        (tmp_path / "failed").write_text(failed)
+    program = SETTLE.replace("THEN=held NODES=(n1 n2)", "THEN=requeue NODES=(n1 n2 n3)")
+    program = program.replace("lost=''", f"SLURMD_NODENAME=n1 lost={lost} job_id=7 killed=''")
+    program = program.replace(
+        "settle_walltime",
+        "scontrol() { :; }; exclude_lost() { :; }; hash_progress >$1/progress; "
+        + ("mkdir $1/checkpoints; echo 1 >$1/checkpoints/1; " if saved else "")
+        + "settle_walltime",
+    )
+    argv = ["bash", "-c", program, "settle", tmp_path, "", "137", ""]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+    lines = done.stdout.splitlines()
+    assert lines[0] == (said or " 137"), done.stderr
+    assert (lines[-1] == "continued 0") == (saved and said != ""), lines
 
 
 @pytest.mark.parametrize("then", ["held", "resubmit"])
