@@ -41,7 +41,7 @@ ENDED: tuple[StateName, ...] = ("done", "failed", "cancelled", "timeout", "node 
 # How the reason begins of a job that starts once others have come far enough.
 DEPENDENT = "it waits for another job"
 _HOPELESS = (
-    r"DependencyNeverSatisfied|BadConstraints|launch[ _]failed[ _]requeued[ _]held"  # Slurm
+    r"DependencyNeverSatisfied|BadConstraints|requeued[ _]held|JobHoldMaxRequeue"  # Slurm
     r"|Can Never Run|too many failed attempts to run"  # PBS
     r"|, so it never starts"  # jobgen's own
 )

@@ -68,6 +68,11 @@ HEADER = (
                 "and why; then scontrol release",
             ),
         ),
+        (
+            "PENDING",
+            "job requeued in held state",
+            ("queued", "job requeued in held state: release it with scontrol release"),
+        ),
     ],
 )
 def test_state_by_squeue(word: str, reason: str, wanted: tuple[str, str]) -> None:
@@ -649,6 +654,25 @@ def test_a_job_that_no_node_has_room_for_names_the_largest(scheduler: Scheduler)
     nodes = {f"n{cpus}": {"resources_available": {"ncpus": cpus}} for cpus in (8, 16)}
     scheduler.says("pbsnodes", json.dumps({"nodes": nodes}))
     assert status.read_state(one).reason == f"{lacks}; the largest node has ncpus=16"
+
+
+@pytest.mark.parametrize(
+    ("reason", "node"),
+    [
+        ("launch_failed_requeued_held", True),
+        ("launch failure limit exceeded requeued held", True),  # from 23.02 on
+        ("JobHoldMaxRequeue", True),  # before
+        ("user env retrieval failed requeued held", False),  # from 25.05 on
+    ],
+)
+def test_a_job_that_slurm_has_put_back_and_holds_is_not_waited_for(
+    scheduler: Scheduler, reason: str, node: bool
+) -> None:
+    scheduler.says("squeue", f"7|PENDING|{reason}|N/A|N/A\n")
+    found = status.read_state(job("7"))
+    assert found.hopeless
+    assert found.reason.startswith(f"{reason}: {'a node' if node else 'release it'}")
+    assert found.reason.endswith("scontrol release")
 
 
 def test_the_node_that_could_not_start_a_job_is_named(scheduler: Scheduler) -> None:

@@ -22,12 +22,15 @@ _WORDS: dict[base.StateName, str] = {
 }
 _STATES = {word: name for name, words in _WORDS.items() for word in words.split()}
 _NO_NODE = "a node could not start it, and sinfo -R says which and why"
-# Reasons to wait that nothing but the user changes.
+# Reasons to wait that nothing but the user changes. Of a job that was put back they begin with why.
+_PUT_BACK = re.compile("(launch|).*requeued.*held.*")
 _STUCK = {
     "DependencyNeverSatisfied": "it waits for something that can no longer happen: cancel it",
-    "JobHeldUser": "release it with scontrol release",
     "BadConstraints": "no nodes fit what it asks for, so it is held",
-    "launch_failed_requeued_held": f"{_NO_NODE}; then scontrol release",
+    "JobHeldUser": "release it with scontrol release",
+    "-held": "release it with scontrol release",
+    "launch-held": f"{_NO_NODE}; then scontrol release",
+    "JobHoldMaxRequeue": f"{_NO_NODE}; then scontrol release",
 }
 # Where the reason is that nodes are down or drained; so many of them are named.
 _AWAY = re.compile("are DOWN, DRAINED|ReqNodeNotAvail|Nodes_required")
@@ -114,7 +117,7 @@ def _read_state(word: str, reason: str, start: float | None, end: float | None) 
 def _explain_wait(reason: str) -> str:
     """Return why a job waits, with what can be done if it will not start by itself."""
     reason = base.DEPENDENT if reason == "Dependency" else reason
-    stuck = _STUCK.get(reason.replace(" ", "_"))  # squeue writes this or that
+    stuck = _STUCK.get(_PUT_BACK.sub(r"\1-held", reason))
     return f"{reason}: {stuck}" if stuck else reason
 
 
