@@ -676,11 +676,14 @@ def test_a_job_that_slurm_has_put_back_and_holds_is_not_waited_for(
 
 
 def test_the_node_that_could_not_start_a_job_is_named(scheduler: Scheduler) -> None:
+    """Of the job's own partitions: somewhere in a large cluster a node is always drained."""
     scheduler.says("squeue", "7|PENDING|launch_failed_requeued_held|N/A|N/A\n")
+    scheduler.says("scontrol", "JobId=7 Partition=gpu,long AllocNode:Sid=login:1\n")
     scheduler.says("sinfo", " n5|down|not responding\n n2|drained|Prolog error\n")
     found = status.read_state(job("7"))
     why = "launch_failed_requeued_held: n2 could not start it (Prolog error); then scontrol release"
     assert (found.name, found.reason) == ("queued", why)
+    assert scheduler.calls[-1][:2] == ["sinfo", "--partition=gpu,long"]
     away = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority"
     scheduler.says("squeue", f"8|PENDING|{away}|N/A|N/A\n")
     found = status.read_state(job("8"))

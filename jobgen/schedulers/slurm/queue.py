@@ -128,7 +128,7 @@ def _parse_time(word: str) -> float | None:
 def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
     """Return that it is preempted, or which nodes it excludes, lacks, or could not start it."""
     if _NO_NODE in state.reason or _AWAY.search(state.reason):
-        return state._replace(reason=_name_nodes(state.reason, ask))
+        return state._replace(reason=_name_nodes(job_id, state.reason, ask))
     stuck = "BadConstraints" in state.reason
     if not (stuck or state.name == "running" or is_plain(state)):
         return state
@@ -145,9 +145,11 @@ def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
     return state
 
 
-def _name_nodes(reason: str, ask: base.Ask) -> str:
-    """Return why a job waits with the nodes that Slurm has a reason for, such as drained ones."""
-    shown = ask(["sinfo", "--list-reasons", "--noheader", "--format=%n|%T|%E"])
+def _name_nodes(job_id: str, reason: str, ask: base.Ask) -> str:
+    """Return why a job waits with the nodes of its partition that are drained, for instance."""
+    about = ask(["scontrol", "--oneliner", "show", "job", job_id])
+    own = re.findall(" (--partition=[^ ]+)", about.replace(" Partition=", " --partition="))[:1]
+    shown = ask(["sinfo", *own, "--list-reasons", "--noheader", "--format=%n|%T|%E"])
     nodes = re.findall(r"^ *([^|\s]+)\|([^|]*)\|(.*\S)", shown, re.MULTILINE)
     if _NO_NODE in reason:
         bad = [f"{node} could not start it ({why})" for node, _, why in nodes if "rolog" in why]
