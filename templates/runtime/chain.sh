@@ -136,7 +136,7 @@ queue_successor() {
         for variable in "${!SLURM_@}"; do [[ $variable == SLURM_CONF ]] || unset "$variable"; done
         sbatch --parsable --dependency="afterany:$job_id" \
             --export="ALL,JOBGEN_CHAIN=${run_dir##*/}" --exclude="$(list_excluded)" \
-            "$this_script" >"$successor.new"
+            "$this_script" | grep -oP '^\d+(?=;|$)' >"$successor.new"    # maybe with a cluster
     ); then
         mv "$successor.new" "$successor"
     else

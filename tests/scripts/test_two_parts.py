@@ -357,6 +357,32 @@ def test_what_a_job_excludes_itself_stays_excluded(tmp_path: Path, given: str, s
     ], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("printed", "kept"),
+    [
+        ("8", "8\n"),
+        ("8;one", "8\n"),  # of a federation
+        ("Welcome to 1\n--> 2 checks ... OK\n\n8", "8\n"),
+        ("Welcome", None),
+    ],
+)
+def test_of_what_sbatch_prints_the_next_job_is_kept(
+    tmp_path: Path, printed: str, kept: str | None
+) -> None:
+    (tmp_path / "attempts").mkdir()
+    program = f"""
+        . {RUNTIME}/chain.sh
+        scontrol() {{ :; }}
+        sbatch() {{ echo "{printed}"; }}
+        attempt_dir=$PWD run_dir=$PWD attempt=0 AT_MOST=2 THEN=resubmit job_id=7 this_script=x
+        queue_successor
+    """
+    done = call(program, folder=tmp_path)
+    successor = tmp_path / "attempts/after-7"
+    assert (successor.read_text() if successor.exists() else None) == kept, done.stderr
+    assert ("could not be submitted" in done.stdout) == (kept is None)
+
+
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_lost_node_that_a_chain_excludes_is_named(tmp_path: Path, code: int) -> None:
     program = f"""
