@@ -60,6 +60,7 @@ def list_facts(job: Subject) -> dict[str, Any]:
         "restarts": spec.launch.max_restarts,
         "body": plan.launch.body,
         "asked_cpus": any((spec.resources.cpus_per_gpu, spec.resources.cpus_per_node)),
+        "asked_gpus": "gpu" in str(spec.directives),
         "asked_tasks": any((plan.nodes.tasks_asked, "tasks" in str(spec.directives))),
         "lone": plan.lone,
         "gpus": sum(plan.nodes.gpus_of_each),

@@ -79,7 +79,7 @@ def split_words(text: str) -> list[str]:
     if set("'\"\\").isdisjoint(text):  # shlex takes a hundred times as long
         return text.split()
     try:
-        return shlex.split(text)
+        return shlex.split(text.replace("\\\n", ""))  # which bash joins, and shlex does not
     except ValueError:
         return text.split()
 

@@ -46,6 +46,14 @@ def test_the_examples_are_meant_as_they_are(monkeypatch: pytest.MonkeyPatch) -> 
 
 # Each case is a name, keys in place of the base's, and what is said of them (... is anything).
 DOUBTFUL = """\
+a module of CUDA for a job without GPUs
+    resources: {cpus_per_node: 16, walltime: 1h}
+    environment: {modules: [cuda/12.1]}
+    environment.modules: loads cuda/12.1, and the job asks for no GPU; write resources.gpus
+a queue of GPUs for a job without any
+    resources: {cpus_per_node: 16, walltime: 1h}
+    queue: gpu-a100
+    queue: gpu-a100 names nodes with GPUs, and the job asks for none; write resources.gpus
 modules of Python in a folder that is not here
     environment: {variables: {PYTHONPATH: 'lib:tests'}}
     environment.variables.PYTHONPATH: lib is not here; correct the path
@@ -1264,3 +1272,11 @@ def test_a_module_that_its_package_does_not_have_is_named(module: str, run: str)
     loaded = load(BASE.replace("script: train.py", run.format(module)))
     (problem,) = review(loaded, resolve(loaded))
     assert f"the module {module} of this project is not here" in str(problem)
+
+
+def test_pasted_directives_are_comments_of_yaml() -> None:
+    head = "#!/bin/bash\n#SBATCH --mem=9G\n#SBATCH -p a\n# #SBATCH -t 1\n"
+    Path("job.yaml").write_text(head + BASE)
+    said = jobgen("check").err
+    assert "job.yaml:2:1: #SBATCH --mem=9G is a comment of YAML, as is each such line, and" in said
+    assert said.count("is a comment") == 1
