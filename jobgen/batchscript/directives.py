@@ -17,7 +17,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
-from jobgen.spec.units import format_duration, format_memory, parse_clock, parse_memory
+from jobgen.spec import units
 from jobgen.spec.value_types import NAME, Constraint, Email, Label
 
 _LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
@@ -45,18 +45,18 @@ def read_walltime(text: str, scheduler: str) -> str | None:
     elif text.isdecimal():
         minutes = get_capabilities(scheduler).bare_walltime == "minutes"
         text = f"{text}:0" if minutes else f"0:{text}"
-    total = parse_clock(text) or 0
-    return format_duration(int(total)) if 0 < total < 10**9 else None
+    total = units.parse_clock(text) or 0
+    return units.format_duration(int(total)) if 0 < total < 10**9 else None
 
 
 def read_memory(text: str, *, times: int = 1, parts: int = 1) -> str | None:
     """So many times an amount such as 180GB, or the part of each node; None if it is none."""
     unit = "MB" if re.fullmatch(r"\d{1,9}", text, re.ASCII) else ""
     try:
-        kib = parse_memory(text + unit) * times
+        kib = units.parse_memory(text + unit) * times
     except ValueError:
         return None
-    return format_memory(kib // parts) if kib and kib % parts == 0 else None
+    return units.format_memory(kib // parts) if kib and kib % parts == 0 else None
 
 
 def settle(script: Script, draft: Draft) -> None:
@@ -165,8 +165,8 @@ def keep_verbatim(script: Script, item: DirectiveOption, draft: Draft) -> None:
     value = item.value.strip()
     spaced = re.fullmatch(r"[^\\]*\s[^\\]*", value)  # which escapes nothing
     value = shlex.quote(value) if spaced else re.sub(r"([\\#'\"\s])", r"\\\1", value)
-    setup = draft.values.get("environment.setup", "")
-    asked = f"{item.option} {value} {script.value('-k')}\n{setup}\n{script.text}"
+    setup, own = draft.values.get("environment.setup", ""), draft.values.get("array.numbers")
+    asked = f"{item.option} {value} {script.value('-k')}\n{own=} {setup}\n{script.text}"
     for kind in ("OF_INDEX", "WRITTEN_EARLY", "FROM_OUTSIDE", "OF_NODES"):
         if FORMS[kind].match(asked):
             draft.check(item.line, item.text, vars(WHY)[kind])
@@ -336,19 +336,19 @@ def share_totals(script: Script) -> Request:
 
 def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool:
     """Put an array into `draft`, with its own indices; False where more of it is not jobgen's."""
-    match = FORMS["indices"].fullmatch(item.value)
-    if not match:
+    if not FORMS["indices"].fullmatch(item.value):
         return False
-    first, last = int(match[1]), int(match[2] or match[1])
-    step = int(match[3] or 1)
-    tasks = 1 + (last - first) // step
+    indices, _, at_once = item.value.partition("%")
+    numbers = sorted({*units.parse_ranges(indices)})
+    first, second = [*numbers, numbers[0]][:2]
+    even = second > first and numbers == [*range(first, numbers[-1] + 1, second - first)]
     # Those of jobgen begin at 0, and OpenPBS does not set the variable of Torque.
-    differs = first + step > 1 or item.option == "-t"
-    if not 2 <= tasks <= 10_000 or (differs and FORMS["of-array"].search(script.text)):
+    differs = numbers != [*range(len(numbers))] or item.option == "-t"
+    if differs and FORMS["of-array"].search(script.text):
         return False
-    draft.put("array.tasks", tasks)
-    draft.put("array.at_once", int(match[4] or 0))
-    if differs:
-        index = f"JOBGEN_TASK * {step} + {first}".replace(" * 1 ", " ")
+    draft.put("array.tasks", len(numbers))
+    draft.put("array.at_once", int(at_once or 0))
+    if differs and even:
+        index = f"JOBGEN_TASK * {second - first} + {first}".replace(" * 1 ", " ")
         draft.setup([f"export {ARRAYS[item.option]}=$(({index}))"])
-    return True
+    return not differs or even or (draft.put("array.numbers", numbers) and item.option != "-t")

@@ -1024,7 +1024,7 @@ def test_an_array_of_which_more_is_read_than_the_index(asked: str, read: str, st
 
 
 def test_other_arrays_keep_their_directive_and_body() -> None:
-    for array in ("#SBATCH --array=5,1-3", "#SBATCH --array=7,9", "#SBATCH --array=0-6:0"):
+    for array in ("#SBATCH --array=0-6:0", "#SBATCH --array=0-99999"):
         directives = ONE_GPU, array, "#SBATCH --output=%a.log"
         imported = import_body("python t.py $SLURM_ARRAY_TASK_ID", *directives)
         assert array in yaml.safe_load(imported.yaml)["directives"]
@@ -1033,16 +1033,18 @@ def test_other_arrays_keep_their_directive_and_body() -> None:
 
 
 def test_of_an_option_that_stands_twice_the_last_is_the_reason() -> None:
-    twice = ("#SBATCH --array=0", "#SBATCH --array=4,8")
+    twice = ("#SBATCH --array=0", "#SBATCH --array=4:8")
     text = import_body("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, *twice).yaml
-    assert f"#SBATCH --array=4,8  ({WHY.KEY})" in text
+    assert f"#SBATCH --array=4:8  ({WHY.KEY})" in text
 
 
-def test_an_array_of_one_task_keeps_its_directive_and_body() -> None:
-    for asked in ("7", "0-0", "3-3%1"):
+def test_single_tasks_of_an_array_keep_their_numbers() -> None:
+    cases = {"7": [7], "0-0": None, "3-3%1": [3], "5,1-3": [1, 2, 3, 5], "7,9": None}
+    for asked, numbers in cases.items():
         array = f"#SBATCH --array={asked}"
-        assert kept("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array) == WHY.KEY
-        assert array in spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array)["directives"]
+        spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array)
+        assert spec["array"].get("numbers") == numbers
+        assert "directives" not in spec
 
 
 def test_cpus_of_gpus_that_no_directive_asks_for_are_kept() -> None:
@@ -1175,6 +1177,9 @@ def test_arguments_that_the_script_sets_itself_are_no_loss() -> None:
     for sets in ("[ $A ] && set -- a", "if [ $A ]; then\nset -- a; fi"):
         imported = import_body(f'{sets}\npython t.py "$@"', ONE_GPU)
         assert [left.kind for left in imported.left] == ["lost"]
+    block = 'if [ $A ]; then\nset -- $A\nwhile [ $# -gt 0 ]; do\necho "$1"; shift\ndone\nfi\n'
+    left = import_body(f"{block}python t.py\n./b", ONE_GPU).left
+    assert not [x for x in left if x.kind == "lost"]
     loop = 'for sw in "a 1" "b 2"; do\nset -- $sw\npython t.py "$1" "$2"\ndone'
     assert not import_body(loop, ONE_GPU).left
 
@@ -1640,7 +1645,7 @@ def test_braces_within_quotes_are_text() -> None:
 
 
 def test_an_index_in_a_name_of_a_file_is_said_where_it_begins_at_another_number() -> None:
-    for asked, checks in (("1-9", 1), ("0-8", 0), ("5,7", 0)):
+    for asked, checks in (("1-9", 1), ("0-8", 0), ("5,7,8", 1)):
         array = f"#SBATCH --array={asked} --output=a_%4a.txt"
         assert len(import_body("python t.py", ONE_GPU, array).left) == checks
     imported = import_pbs("#PBS -J 1-3\n#PBS -o a_^array_index^\npython t.py")
@@ -2305,3 +2310,29 @@ def test_what_a_step_tells_its_one_task_is_named_where_a_program_may_read_it(
 def test_an_export_of_the_launch_line_itself_is_not_needed(body: str, stays: bool) -> None:
     environment = spec_of(body, "#SBATCH --nodes=1 --gres=gpu:4").get("environment", {})
     assert bool({"setup", "variables"} & environment.keys()) == stays
+
+
+BESIDE = 'srun --nodes=1 -w "${nodes[0]}" python3 srv.py $PORT &'
+
+
+@pytest.mark.parametrize(
+    ("lines", "could"),
+    [
+        ((BESIDE, "srun -N 1 -w ${nodes[1]} torchrun ddp.py"), "BY_ROLES"),
+        (("srun --nodelist=$a \\\n  vllm serve m &", "sleep 60", "python ask.py"), "BY_ROLES"),
+        (("srun -w $a python -m judge.server &", "mpirun python train.py"), "BY_ROLES"),
+        (("srun -w $a train.py 0 &", "srun -w $b train.py 1 &", "wait"), ""),
+        ((BESIDE, "wait"), ""),
+        (("python3 srv.py &", "srun -w $b python ask.py"), ""),
+        (("srun -w $a ray start \\\n  --head --block &", "python -u train.py"), "BY_RAY"),
+        (("ray start --head", "srun ray start --address=$a &", "python train.py"), "BY_RAY"),
+        (("# ray start --head", "python a.py", "python b.py"), ""),
+    ],
+)
+def test_beside_a_kept_body_import_says_what_jobgen_could_start_itself(
+    lines: tuple[str, ...], could: str
+) -> None:
+    imported = import_body("\n".join(lines), TWO_NODES)
+    assert imported.body, imported.yaml
+    said = [kind for kind in ("BY_RAY", "BY_ROLES") if vars(WHY)[kind] in imported.yaml]
+    assert said == [could] * bool(could)

@@ -120,13 +120,14 @@ def list_lines_outside(script: Script) -> set[int]:
 
 def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[int, str]]:
     """Yield the lines and words that ask for arguments, once each, but for what is `left` out."""
-    outside, named = list_lines_outside(script), set[str]()
-    loops = dict(_list_option_loops(script))
-    outside.update(*loops.values())
+    loops, named = dict(_list_option_loops(script)), set[str]()
+    outside = list_lines_outside(script).union(*loops.values())
     outside.difference_update({"remark": loops}.get(left, ()))  # of each, what asks for them
-    sets = [x.line for x in script.commands if x.name == "set" and x.openers <= {"for"}]
-    given = (line for line in sets if FORMS["gives"].match(script.lines[line - 1]))
-    outside.update(range(min(given, default=len(script.lines)) + 1, len(script.lines) + 1))
+    sets = [x for x in script.commands if x.name == "set" and x.openers <= {"for", "if"}]
+    for given in (x for x in sets if FORMS["gives"].match(script.lines[x.line - 1])):
+        block = {*given.blocks[-1:]} if "if" in given.openers else set[str]()
+        last = max(x.last_line for x in script.commands if block <= {*x.blocks})
+        outside.update(range(given.line + 1, last + 1))
     for item in script.commands:
         if item.function or item.line in outside or not _has_use(script, item):
             continue
