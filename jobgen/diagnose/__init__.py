@@ -53,9 +53,10 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         return _diagnose_tasks(job, failed, now=now)
     evidence = Evidence(job)
     role, words = evidence.find_role() if state.name != "queued" else ("", "")
-    if role:
-        evidence = Evidence(job, role)
-    diagnosis = Judge(evidence, state, now=now).judge()._replace(role=role)
+    if followed := role or _find_followed(job, state):
+        evidence = Evidence(job, followed)
+    diagnosis = Judge(evidence, state, now=now).judge()
+    diagnosis = diagnosis._replace(role=role or followed * bool(diagnosis.node))
     if role and (diagnosis.cause == "unknown" or " was not ready " in words):
         diagnosis = _tell_of_role(diagnosis, words)
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
@@ -64,6 +65,11 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         remedy=_name_reruns(job, _fill_in(diagnosis.remedy, job, diagnosis.node or "NODE")),
         warnings=tuple(_list_warnings(evidence, diagnosis)),
     )
+
+
+def _find_followed(job: JobRecord, state: State) -> str:
+    """The role by which a job is judged of which none has failed: the last, whose end is its."""
+    return ["", *job.roles][-1] if state.name in ("running", "stopping", "timeout") else ""
 
 
 def _tell_of_role(diagnosis: Diagnosis, words: str) -> Diagnosis:

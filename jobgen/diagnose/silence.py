@@ -50,8 +50,10 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     if evidence.attempt is None or not (evidence.nodes and evidence.has_own_times):
         return None
     metrics = evidence.run_dir / "metrics.jsonl"
-    logs, saved = evidence.run_dir.glob("logs/*/rank-*.*"), evidence.run_dir.glob("checkpoints/*")
-    newest = max([metrics, *logs, *saved], key=get_mtime)
+    folders = [evidence.job.run_dir, *evidence.job.run_dir.glob("roles/*")]
+    names = ("logs/*/rank-*.*", "checkpoints/*")
+    written = (path for folder in folders for name in names for path in folder.glob(name))
+    newest = max([metrics, *written], key=get_mtime)
     now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
     lines = keep(read_lines(metrics), str.strip)
     stamps = [read_number((parse_object(line.text) or {}).get("time")) for line in lines]

@@ -21,7 +21,8 @@ from typing import Any
 from jobgen import process
 from jobgen.capabilities import get_capabilities
 from jobgen.errors import UsageError
-from jobgen.jobs.files import RUNS, read_run_file, write_run_file
+from jobgen.jobs.files import RUNS, read_if_left, read_run_file, write_run_file
+from jobgen.rendering import header
 from jobgen.schedulers.registry import PACKAGES
 
 RECORD = "job.json"
@@ -130,14 +131,19 @@ class JobRecord:
 
     @property
     def roles(self) -> dict[str, JobRecord]:
-        """Its programs by name, each as a job, in starting order; none for a single program."""
+        """Its programs that have begun, each as a job, as the file has them; none of a single one.
+
+        The last of the file ends the job.
+        """
         if not os.path.isdir(f"{self.run_folder}/roles"):  # as for nearly all of thousands of jobs
             return {}
-        folders = sorted(self.run_dir.glob("roles/*/attempts/0/script"), key=os.path.getmtime)
+        begun = {path.parts[-4] for path in self.run_dir.glob("roles/*/attempts/0/script")}
+        about = header.read_json(read_if_left(f"{self.run_folder}/{PLAN}"))
+        names = [name for name in (about.roles if about else ()) if name in begun]
         whole = replace(self, shares=self.shares or self.id, links=(), counted_from=0)
-        names = [path.parts[-4] for path in folders]
         number = folder_name(self.id)
-        return {name: replace(whole, id=f"{number}/roles/{name}") for name in names}
+        ids = {name: f"{number}/roles/{name}" for name in (*names, *sorted(begun - {*names}))}
+        return {name: replace(whole, id=id) for name, id in ids.items()}
 
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""

@@ -285,6 +285,27 @@ def test_without_metrics_ten_minutes_of_silence_are_a_hang_of_nobody_in_particul
     assert "a short timeout in init_process_group" in found.remedy
 
 
+@pytest.mark.parametrize("talks", ["monitor", "server"])
+def test_a_job_of_roles_hangs_only_if_none_of_them_writes(run: Run, talks: str) -> None:
+    roles = ("server", "monitor")
+    about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(2, 1),), roles=roles)
+    run.write("plan.json", header.write_json(about), after=60 - run.clock)  # as it was submitted
+    for role in roles:
+        run.write(f"roles/{role}/plan.json", header.write_json(about))
+        run.write(f"roles/{role}/attempts/0/script", "")
+        run.write(f"roles/{role}/attempts/0/nodes", "n1\n")
+        run.write(f"roles/{role}/logs/n1/rank-0.err", "loading\n", after=1)
+    run.write(f"roles/{talks}/logs/n1/rank-0.err", "loading\nstep 9\n", after=118)
+    run.write("roles/monitor/attempts/0/outcome", "cancelled 143\n", after=120)
+    about = run.diagnose(State("timeout", "TIMEOUT"))
+    assert (about.cause, about.role) == ("walltime", "")
+    assert "step 9" in about.evidence[-1]
+    run.write(f"roles/{talks}/logs/n1/rank-0.err", "loading\n", after=1)
+    about = run.diagnose(State("timeout", "TIMEOUT"))
+    assert "it had written nothing for 119 s" in about.title
+    assert "which rank" not in about.title
+
+
 @pytest.mark.parametrize(("state", "cause"), [("timeout", "walltime"), ("running", "hang")])
 def test_one_process_that_is_silent_waits_for_no_other(run: Run, state: Any, cause: str) -> None:
     about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(1, 1),), mode="direct")

@@ -12,6 +12,8 @@ from jobgen.jobs import record as runs
 from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import list_chain, read_traces
+from jobgen.plan.plan import NodeGroup
+from jobgen.rendering import header
 
 JOB = JobRecord(
     id="7",
@@ -111,6 +113,17 @@ def test_a_role_has_its_spec_and_script_in_its_own_folder(tmp_path: Path) -> Non
     script.parent.mkdir(parents=True)
     script.touch()
     assert job.roles["server"].whole_dir == job.run_dir / "roles/server"
+
+
+def test_roles_come_in_the_order_of_the_file_whenever_each_has_begun(tmp_path: Path) -> None:
+    job = JobRecord("12", "a", "local", str(tmp_path), 0.0, ())
+    for role in ("monitor", "learner", "server"):
+        (job.run_dir / f"roles/{role}/attempts/0").mkdir(parents=True)
+        (job.run_dir / f"roles/{role}/attempts/0/script").touch()
+    order = ("server", "learner", "monitor")
+    about = header.Header("a", "a.yaml", "", "local", groups=(NodeGroup(3, 1),), roles=order)
+    (job.run_dir / "plan.json").write_text(header.write_json(about))
+    assert (*job.roles,) == order
 
 
 @pytest.mark.parametrize(
