@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from jobgen.jobs.dependencies import find_unmet
+from jobgen.jobs.files import read_if_left
 from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import SIGTERM_CODE, Traces, read_nodes, read_traces
@@ -64,6 +65,7 @@ _FACTS: dict[str, Callable[[_Seen], object]] = {
     "chain": lambda seen: seen.left.job.links,  # whose later jobs only repeat the end
     "told_to_end": lambda seen: seen.left.told_to_end and not seen.left.job.array,
     "asked_to_stop": lambda seen: os.path.exists(f"{seen.left.run_dir}/STOPPED"),
+    "left_over": lambda seen: _name_left_over(seen.left),
     "apart": lambda seen: APART if seen.left.apart else "",
     "not_started": lambda seen: _search(_NOT_STARTED, seen.left.loss),
     "lost_nodes": lambda seen: seen.left.loss,
@@ -150,6 +152,14 @@ def _name_last_sign(left: Traces) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(left.last_sign))
     nodes = format_names(read_nodes(left.job), most=16)
     return f"{nodes}, with the last sign of life at {when}" if nodes and left.last_sign else ""
+
+
+def _name_left_over(left: Traces) -> str:
+    """Return which programs that may end alone had not, when the last ended; nothing without."""
+    ends = {name: read_traces(role).word for name, role in left.job.roles.items()}
+    alone = re.findall(r"start_role (\w+) alone", read_if_left(f"{left.last}/script") * bool(ends))
+    names = [name for name in alone if ends.get(name) == "cancelled"]
+    return "; ".join(f"{name} was stopped before it ended" for name in names)
 
 
 def _search(pattern: str, text: str) -> str:

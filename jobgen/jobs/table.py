@@ -192,7 +192,7 @@ def _list_roles(roles: dict[str, JobRecord]) -> Iterator[RoleState]:
         words = {
             "": "running",
             "failed": f"failed with exit code {left.code}",
-            "cancelled": "ended",
+            "cancelled": "stopped",
         }
         yield RoleState(name, words.get(left.word, left.word), tuple(read_nodes(role)))
 

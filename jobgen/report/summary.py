@@ -36,7 +36,7 @@ def summarise_run(run: RunFacts, state: State) -> str:
 
 def _describe_end(run: RunFacts, state: State) -> str:
     text = _BEGINNINGS.get(state.name, f"It is {state.name}")
-    if state.name == "done" and state.reason:
+    if _stopped_early(state):
         text = "It stopped when asked"
     if run.ran is not None and state.name != "queued":
         span = format_span(run.ran)
@@ -51,9 +51,11 @@ def _name_reason(state: State, cause: Diagnosis | None) -> str:
         return ""
     if cause and cause.cause not in ("unknown", "healthy"):
         return cause.headline
-    if state.name == "done":
-        return ""
-    return state.reason.partition("\n")[0]
+    return "" if _stopped_early(state) else state.reason.partition("\n")[0]
+
+
+def _stopped_early(state: State) -> bool:
+    return state.name == "done" and state.reason.startswith("it stopped early")
 
 
 def _describe_training(training: Training, places: tuple[Place, ...]) -> str:

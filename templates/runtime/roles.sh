@@ -78,13 +78,13 @@ end_roles() {    # end_roles [ROLE WHY]: asks all roles to end, and 8 s later ma
     done 2>/dev/null
     [[ ! -e $run_dir/roles/$last/STOPPED ]] || : >"$run_dir/STOPPED"
     [[ -z $stop ]] || role=$(find_role ^lost)    # Slurm ends the job when a node is lost
-    [[ -n $role ]] || exit 0
-    own=$attempt_dir/start-of-$role stop='' why=''
+    [[ -n $role ]] || { unset "pid_of[$last]" && well="$last ended well" &&
+        well+=${pid_of[*]:+"; stopped with it: ${!pid_of[*]}"} && exit 0; }
+    own=$attempt_dir/start-of-$role && why=$(sed '/^jobgen: FAILED/!d;s///;q' "$own/job.out")
     [[ $role${2-} == "${1-} was"* ]] || read -r _ status <"$own/outcome" || :    # its own failure
-    [[ $role${2-} == "${1-} was"* ]] || why=$(sed -n '/^jobgen: FAILED/{s///p;q}' "$own/job.out")
     why=${why:-"${2-}$(find "$run_dir/roles/$role/logs" -size +0 -name 'rank-*' -exec ls -t {} + |
         sed -nE '1s|.*/logs/(.*)/rank-([0-9]+).*|: rank \2 on \1, see &|p')"}
     ! cp -p "$own/failed" "$attempt_dir" 2>&- || lost=$(sed -n 's/^lost //p' "$own/failed")
     find_first_error() { reason=": role $role$why" file=${why##* see }; }    # already known
-    exit "${status/#0/1}"
+    stop='' && exit "${status/#0/1}"
 }

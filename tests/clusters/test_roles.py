@@ -174,7 +174,13 @@ def test_a_server_that_ends_early_fails_the_job_unless_it_may(start: Started) ->
     other = Started.__new__(Started)
     other.__dict__.update(start.__dict__, folder=start.folder / "alone")
     other.run({**ends, "ends": "alone"}, {"run": ask("--for", "7")})
-    assert "DONE" in other.ends("done 0")
+    assert "DONE: train ended well\n" in other.ends("done 0")
+    goes_on = Started.__new__(Started)
+    goes_on.__dict__.update(start.__dict__, folder=start.folder / "goes on")
+    goes_on.run({"ends": "alone"}, {})
+    assert "DONE: train ended well; stopped with it: server\n" in goes_on.ends("done 0")
+    status = goes_on.ask("status")
+    assert "server was stopped before it ended\nserver stopped, on n" in status
 
 
 @pytest.mark.parametrize("kind", KINDS[::2])

@@ -19,7 +19,9 @@ from jobgen import process, schedulers
 from jobgen.jobs import find, status, watch
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
+from jobgen.plan.plan import NodeGroup
 from jobgen.process import CommandResult
+from jobgen.rendering import header
 from jobgen.rendering.render import render
 from jobgen.schedulers.base import Queue, State
 from jobgen.schedulers.pbs import qstat as pbs_jobs
@@ -566,6 +568,27 @@ def test_a_run_that_was_asked_to_stop_says_so(scheduler: Scheduler) -> None:
     assert status.read_state(one).reason == "it stopped early, as requested"
     assert "\nit stopped early, as requested" in jobgen("diagnose", "7")[1]
     assert "It stopped when asked" in jobgen("report", "7", "--text")[1]
+
+
+def test_a_role_that_the_job_has_stopped_is_not_called_ended(scheduler: Scheduler) -> None:
+    one = job("7")
+    attempt(one, "done 0")
+    about = header.Header("a", "a", "", "slurm", groups=(NodeGroup(2, 1),), roles=("one", "two"))
+    (one.run_dir / "plan.json").write_text(header.write_json(about))
+    for role, outcome in (("one", "cancelled 143"), ("two", "done 0")):
+        folder = one.run_dir / f"roles/{role}/attempts/0"
+        folder.mkdir(parents=True)
+        (folder / "script").touch()
+        (folder / "nodes").write_text("n1\n")
+        (folder / "outcome").write_text(outcome)
+    script = one.run_dir / "attempts/0/script"
+    script.write_text("    start_role one alone notice\n    start_role two\n")
+    said = "one was stopped before it ended"
+    _, told, _ = jobgen("status", "7")
+    assert told.splitlines()[:4] == ["done", said, "one stopped, on n1", "two done, on n1"]
+    assert said in jobgen("report", "7", "--text")[1]
+    script.write_text("    start_role one notice\n    start_role two\n")
+    assert jobgen("status", "7")[1].splitlines()[:2] == ["done", "one stopped, on n1"]
 
 
 def test_a_job_is_stopping_once_it_was_told_to_end(scheduler: Scheduler) -> None:
