@@ -145,11 +145,11 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
 
 def _advise(script: Script, draft: Draft, reason: NotStraightError) -> list[str]:
     """Return why a body is kept, and where its launch misses nodes or starts separate worlds."""
-    rest = "\n".join(script.lines[reason.line - 1 :]).replace("\\\n", " ")
-    text = shorten(rest.partition("\n")[0])
-    lines = ["", f"The body is kept as it is, for line {reason.line}: {text}  ({reason.reason})"]
-    if "directives" in draft.values:
-        lines.append("Where a directive and a key ask for the same, the directive counts.")
+    rest = "\n".join(script.lines[reason.line - 1 :]).replace("\\\n", " ").partition("\n")[0]
+    why = f"for line {reason.line}: {shorten(rest)}  ({reason.reason})"
+    lines = ["", f"The body is kept as it is, {why}"]
+    lines += [WHY.TWICE] * ("directives" in draft.values)
+    lines += [vars(WHY)[x] for x in ("BY_RAY", "BY_ROLES") if FORMS[x].search(script.text)][:1]
     faults = [x for x in reversed(check(script)) if x.rule.id in ABOUT_LAUNCH]
     first = {x.rule: f"  lint, line {x.line}: {x.message}; {x.fix}" for x in faults}
     return [*lines, *reversed(first.values())]
