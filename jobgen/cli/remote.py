@@ -81,8 +81,10 @@ class RemoteHost:
         if code >= _NO_CONNECTION:
             raise SchedulerUnavailableError(f"ssh to {self.name} failed with code {code}{doubt}")
         if code == 127:
-            hint = "install it there, or copy the script and submit it with the scheduler's command"
-            raise SchedulerUnavailableError(f"jobgen is not installed on {self.name}; {hint}")
+            where = f"jobgen is not in PATH of a login shell on {self.name} (bash -l)"
+            hint = "install it there or add its folder to PATH in ~/.bash_profile"
+            by_hand = "or copy the script and submit it with the scheduler's command"
+            raise SchedulerUnavailableError(f"{where}; {hint}, {by_hand}")
         if code:
             put_err(f"jobgen on {self.name} exited with {code}")
 
@@ -130,8 +132,9 @@ class _RemoteOutput:
 def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tuple[str, list[str]]:
     """Return packed files that a submission needs, and the words that say what only this one knows.
 
-    A spec's are itself, what it extends, the project's defaults and profiles, its `run.script`, and
-    what it says to `send`; with `tracked` all that git knows here. A script goes with its spec.
+    A spec's are itself, what it extends, the project's defaults and profiles, the files that `run`
+    or its roles start, and what it says to `send`; with `tracked` all that git knows here. A script
+    goes with its spec.
     """
     from jobgen.machine.transfer import pack_files
     from jobgen.rendering.check import is_script, read_script
@@ -156,10 +159,21 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
             put_err(f"from your own config: {' '.join(words[1::2])}")
     texts = _add_read(files, spec, path)
     runs = [part.spec.run for part in spec.programs()]
-    files += filter(os.path.isfile, [run.script or "" for run in runs])
+    files += [file for run in runs for file in _list_started(run)]
     files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
     _warn_of_unsent(spec, runs, files)
     return pack_files(files, texts), words
+
+
+def _list_started(run: Run) -> Iterator[str]:
+    """Yield the files of this folder that a program is, or that its Python or shell runs."""
+    from jobgen.review.files import find_program
+
+    if os.path.isfile(run.script or ""):
+        yield str(run.script)
+    for file in (run.body or "", find_program(run.words)):
+        if file.endswith((".py", ".sh")) and os.path.isfile(file) and not _is_outside(file):
+            yield file
 
 
 def _list_tracked() -> list[str]:
@@ -190,9 +204,11 @@ def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str])
     """Say which modules and profiles the job may lack there."""
     from jobgen.sites import search
 
-    for module in dict.fromkeys(module for run in runs for module in list_unsent(run, files)):
-        hint = f"write send: [{module}] in the spec, or give --send tracked"
-        put_err(f"warning: {module} is imported but not sent; {hint}")
+    imported = {path: "imported" for run in runs for path in list_unsent(run, files)}
+    named = {path: "named" for run in runs for path in _list_named(run, files)}
+    for path, how in {**named, **imported}.items():
+        hint = f"write send: [{path}] in the spec, or give --send tracked"
+        put_err(f"warning: {path} is {how} but not sent; {hint}")
     name = spec.spec.site
     for file in search.find(name).files if name and search.exists(name) else ():
         if _is_outside(file) and not file.startswith(search.BUILT_IN):
@@ -200,10 +216,22 @@ def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str])
             put_err(f"warning: the profile {file} exists only on this machine; {hint}")
 
 
+def _list_named(run: Run, files: Sequence[str]) -> Iterator[str]:
+    """Yield the files of this folder that the words of a program name, if they are not sent."""
+    from jobgen.review.subject import is_below
+
+    sent = [*map(os.path.normpath, files)]
+    for word in (*run.words, *run.listed_args, *run.keyed_args.values()):
+        path = os.path.normpath(str(word).rpartition("=")[2])
+        if os.path.isfile(path) and not (_is_outside(path) or is_below(path, sent)):
+            yield path
+
+
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
     """Yield the files and folders here from which a program imports, if nothing of them is sent."""
-    known, folder = [f"{os.path.normpath(one)}/" for one in sent], os.path.dirname(run.script or "")
-    for path in _list_modules(run):
+    known, script = [f"{os.path.normpath(one)}/" for one in sent], next(_list_started(run), "")
+    folder = os.path.dirname(script)
+    for path in _list_modules(script, run.module or ""):
         root = folder if path.startswith(f"{folder}/") else "."
         first = os.path.relpath(path, root).partition("/")[0]
         own = os.path.normpath(os.path.join(root, first))
@@ -211,12 +239,12 @@ def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
             yield own
 
 
-def _list_modules(run: Run) -> list[str]:
+def _list_modules(script: str, module: str) -> list[str]:
     """Return the files here that a program consists of; none of one that cannot be read."""
     from jobgen.programs.project import Project
 
-    base = (run.module or "").replace(".", "/")
-    places = [(run.script,)] if run.script else [(f"{base}.py", ""), (f"{base}/__main__.py", "")]
+    base = module.replace(".", "/")
+    places = [(script,)] if script else [(f"{base}.py", ""), (f"{base}/__main__.py", "")]
     for place in places:
         if os.path.isfile(place[0]):
             with suppress(OSError, ValueError, SyntaxError):

@@ -105,7 +105,7 @@ def _list_files(job: Subject) -> Iterator[tuple[str, str, str]]:
         "environment.container.binds": read_form("bound").findall(" ".join(job.container.binds)),
         "run.script": [run.script],
         "run.body": [run.body],
-        "run.command": [_find_file(run.words)],
+        "run.command": [find_program(run.words)],
         "environment.venv": [own.venv],
         "environment.variables.PYTHONPATH": variables.get("PYTHONPATH", "").split(":"),
     }
@@ -175,7 +175,7 @@ def _list_arguments(job: Subject) -> Iterator[tuple[str, str, str]]:
             yield "run.args", value, text
 
 
-def _find_file(command: Sequence[str]) -> str:
+def find_program(command: Sequence[str]) -> str:
     """Return the script that a command is, or that its Python or shell runs; empty without one."""
     if "-c" in command:
         return ""

@@ -254,6 +254,31 @@ def test_what_the_program_needs_goes_too(on_host: Ran) -> None:
     assert (on_host.there / "known.txt").exists()
 
 
+def test_the_files_that_commands_start_go_too_and_others_that_they_name_are_told(
+    on_host: Ran,
+) -> None:
+    here = on_host.here
+    (here / "job.yaml").write_text(
+        "name: a\nscheduler: slurm\nresources: {nodes: 3}\nroles:\n"
+        "  server: {nodes: 1, run: {command: [python3, -u, srv.py, --config=a.json, -p]}}\n"
+        "  judge: {nodes: 1, run: {command: bash tools/judge.sh b.txt}}\n"
+        "  train: {nodes: 1, run: {script: train.py, args: {data: c.txt, config: d.txt}}}\n"
+        "send: [./d.txt]\n"
+    )
+    (here / "tools").mkdir()
+    files = ("srv.py", "a.json", "tools/judge.sh", "b.txt", "train.py", "c.txt", "d.txt")
+    for name in (*files, "helper.py"):
+        (here / name).write_text("")
+    (here / "srv.py").write_text("import helper\n")
+    code, _, err = on_host("submit")
+    assert code == 0, err
+    for name in files:
+        assert (on_host.there / name).exists() == (name not in ("a.json", "b.txt", "c.txt")), name
+    told = re.findall(r"warning: (\S+) is (\w+) but not sent; write send: \[\S+\] in the spec", err)
+    named = [(name, "named") for name in ("a.json", "b.txt", "c.txt")]
+    assert told == [*named, ("helper.py", "imported")]
+
+
 def test_the_users_own_config_counts_there(on_host: Ran) -> None:
     (on_host.here / "job.yaml").write_text(SLURM)
     (on_host.here / "train.py").write_text("")
