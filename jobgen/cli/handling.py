@@ -14,7 +14,7 @@ import click
 
 from jobgen.cli.jobs import confirm_latest, job_argument, jobs_argument
 from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of, refuse_together
-from jobgen.cli.printing import put_answer, put_err, report_recoveries
+from jobgen.cli.printing import put_answer, put_err, put_next, report_recoveries, take_host
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan
 from jobgen.errors import UsageError
@@ -45,6 +45,7 @@ def rerun(
     from jobgen import find
 
     refuse_together({"--failed": failed, "--continue": go_on})
+    host = take_host()
     named = find(job)
     if job is None:
         options = [*["--failed"] * failed, *["--continue"] * go_on, *overrides]
@@ -59,8 +60,7 @@ def rerun(
     for one, row in zip(jobs, rows, strict=True):
         of_tasks = f", reruns {', '.join(one.rerun_of)}" if failed else ""
         put_err(f"run folder: {row['run_folder']}{of_tasks}")
-    words = shlex.join(one.id for one in jobs)  # a shell may take brackets for a pattern
-    put_err(f"next: jobgen logs -f {shlex.quote(jobs[0].id)}, jobgen status {words}")
+    put_next(host, [one.id for one in jobs])
 
 
 _NO_SSH = 255  # the exit code of an ssh that has no connection

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 
 from jobgen.output import format_json, make_printable
 
@@ -47,3 +49,15 @@ def report_recoveries() -> None:
 
     for message in recover_submissions():
         put_err(message)
+
+
+def take_host() -> list[str]:
+    """Return the option by which a laptop that sent this command names this place; of no job."""
+    host = os.environ.pop("JOBGEN_HOST", "")
+    return ["--host", host] if host else []
+
+
+def put_next(host: list[str], ids: Sequence[str]) -> None:
+    """Write what to type about submitted jobs; a shell may take brackets for a pattern."""
+    first, words = shlex.join([*host, ids[0]]), shlex.join([*host, *ids])
+    put_err(f"next: jobgen logs -f {first}, jobgen status {words}")

@@ -201,7 +201,7 @@ def _is_outside(file: str) -> bool:
 
 
 def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str]) -> None:
-    """Say which modules and profiles the job may lack there."""
+    """Say which modules, other files and profiles the job may lack there."""
     from jobgen.sites import search
 
     imported = {path: "imported" for run in runs for path in list_unsent(run, files)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of
-from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
+from jobgen.cli.printing import can_ask, put_answer, put_err, put_next, put_out, take_host
 from jobgen.cli.remote import RemoteSpecCommand
 from jobgen.cli.target import add_target_options
 from jobgen.errors import AlreadySubmittedError, JobgenError, UsageError
@@ -40,7 +39,7 @@ def submit(
     if send:
         raise click.UsageError("--send needs --host")
     limits = not how.pop("no_limits")
-    host = os.environ.pop("JOBGEN_HOST", "")  # how a laptop that sent this names this place
+    host = take_host()
     ready = prepare(path, limits=limits, **how)
     if dry_run:
         for message in ready.list_warnings():
@@ -56,8 +55,7 @@ def submit(
         return
     put_answer(handed_over, f"{job.id}\n", as_json=as_json)
     put_err(f"run folder: {run_folder}")
-    word = shlex.join([*(("--host", host) if host else ()), job.id])
-    put_err(f"next: jobgen logs -f {word}, jobgen status {word}")
+    put_next(host, [job.id])
 
 
 def _wait(job: Job, handed_over: dict[str, Any], *, as_json: bool) -> None:

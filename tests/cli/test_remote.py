@@ -297,6 +297,16 @@ def test_the_users_own_config_counts_there(on_host: Ran) -> None:
     assert "sites/mine.yaml exists only on this machine; copy it to .jobgen/sites/mine.yaml" in err
 
 
+def test_a_rerun_there_offers_lines_for_here(on_host: Ran) -> None:
+    (on_host.here / "job.yaml").write_text(
+        "name: a\nscheduler: slurm\nresources: {}\nrun: {command: [hostname]}\n"
+    )
+    assert on_host("submit")[0] == 0
+    code, _, err = on_host("rerun", "4242", "--again", "--set", "name=b")
+    assert code == 0, err
+    assert re.search(r"next: jobgen logs -f --host \S+ 4242, jobgen status --host \S+ 4242\n", err)
+
+
 def test_what_the_hosts_bashrc_prints_does_no_harm(on_host: Ran, login: Path) -> None:
     on_host.there.mkdir()
     env = (login / "env").read_text()
@@ -391,7 +401,7 @@ def test_there_must_be_a_jobgen_there(on_host: Ran, login: Path) -> None:
     finally:
         Path(f"{program}-away").rename(program)
     assert code == 6
-    assert "jobgen is not installed on login.site; install it there, or copy the script" in err
+    assert "jobgen is not in PATH of a login shell on login.site (bash -l); install it" in err
 
 
 @pytest.fixture
