@@ -280,7 +280,8 @@ def _explain_exit(failure: Failure, ending: Ending) -> Explained:
         return Explained(failure, cause, tail=shown, place=crash)
     match = _find_cause_of_end(last, tail) or Match(cause, last)
     head = match.line if match.sure and not _CAUSED.match(match.line.text) else last
-    words = _add_exit(head.text.strip()[:MOST_WORDS], code, cause)
+    text = head.text.strip()[:MOST_WORDS]
+    words = text.removeprefix("jobgen: ") if is_own(head) else _add_exit(text, code, cause)
     raised = [one.last for one in find_tracebacks(failure.lines)]  # of a child of its own
     places = [one.place for one in raised if one.message[0] == last]
     shown = (match.line, *tail[-3:])

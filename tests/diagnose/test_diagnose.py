@@ -522,6 +522,15 @@ def test_a_role_that_was_not_ready_in_time_is_a_cause_with_its_remedy(run: Run) 
     assert "within of ready" in found.remedy
 
 
+def test_ray_that_has_ended_on_a_node_is_the_headline_and_not_the_end_of_its_log(run: Run) -> None:
+    log = (ROOT / "tests/diagnose/logs/ray-ended--raylet.log").read_text()
+    run.rank(2, log, after=2)
+    run.rank(0, "SystemExit: 15\n", after=3, code=-11)
+    found = run.diagnose()
+    assert (found.cause, found.headline) == ("ray-ended", "rank 2 on n2: Ray has ended on n2")
+    assert "Object store current usage" in str(found.evidence)
+
+
 def test_a_prolog_that_fails_on_pbs_is_told_by_the_words_of_the_daemon(run: Run) -> None:
     run.script("Could not run prolog: /var/spool/pbs/mom_priv/prologue, exit: 1\n")
     found = run.diagnose(State("failed", "Exit_status -2"))
