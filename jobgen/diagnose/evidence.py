@@ -19,6 +19,7 @@ from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
 _BEGINS = re.compile(r"^jobgen: (?!DONE|STOPPED|ENDED).* on .*; logs are in /")
+_ROLE_BEGINS = re.compile(r"jobgen: \S+ starts; its logs are in /")  # with the first, the start
 # Whose end follows.
 _QUOTES = re.compile(r"jobgen: FAILED .*\b(?:rank \d+ on \S+, )(?:by|see) (/.*)")
 _FAILED_ROLE = re.compile(r"^jobgen: FAILED: (role ([a-z][a-z0-9_]*) .*)")
@@ -124,7 +125,9 @@ class Evidence:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
         lines = self._read_output()
         # A job that was put back into the queue goes on in the same file.
-        starts = [at for at, line in enumerate(lines) if _BEGINS.match(line.text)]
+        first = next((line.text for line in lines if _ROLE_BEGINS.match(line.text)), None)
+        begins = (line.text == first or _BEGINS.match(line.text) for line in lines)
+        starts = [at for at, begin in enumerate(begins) if begin]
         if len(starts) > 1 and self.nodes:
             lines = lines[starts[-1] :]
         named = filter(None, [_QUOTES.match(line.text) for line in lines])

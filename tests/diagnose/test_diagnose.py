@@ -522,6 +522,25 @@ def test_a_role_that_was_not_ready_in_time_is_a_cause_with_its_remedy(run: Run) 
     assert "within of ready" in found.remedy
 
 
+def test_a_job_of_roles_that_has_been_started_again_is_judged_by_its_last_start(run: Run) -> None:
+    for role in ("server", "train"):
+        run.write(f"roles/{role}/attempts/0/nodes", "n1\n")
+    begins = "".join(
+        f"jobgen: {role} starts; its logs are in {run.job.run_dir}/roles/{role}\n"
+        for role in ("server", "train")
+    )
+    lost = "slurmstepd-n1: error: *** JOB 4711 ON n1 CANCELLED AT 19:36 DUE TO NODE FAILURE ***\n"
+    ended = f"{begins}{lost}jobgen: ENDED by SIGTERM\n"
+    run.script(ended + begins)
+    assert run.diagnose(State("running")).cause == "healthy"
+    fault = "jobgen: error: port 20280 on n2 is in use by another program\n"
+    role, train = begins.splitlines(keepends=True)
+    run.script(f"{ended}{role}{fault}{train}")
+    assert run.diagnose().cause == "port-in-use"
+    run.script(ended)
+    assert run.diagnose(State("running")).cause == "node-lost"
+
+
 def test_ray_that_has_ended_on_a_node_is_the_headline_and_not_the_end_of_its_log(run: Run) -> None:
     log = (ROOT / "tests/diagnose/logs/ray-ended--raylet.log").read_text()
     run.rank(2, log, after=2)
