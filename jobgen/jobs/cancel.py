@@ -48,10 +48,14 @@ def cancel(jobs: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def _is_over(job: JobRecord) -> bool:
-    """Return whether a job has ended; of an array or a task scancel would not say so."""
+    """Return whether a job has ended; of some scancel would not say so.
+
+    These are arrays, tasks, and jobs whose script has just failed, which Slurm may start again.
+    """
     if all(map(_has_ended, job.parts)):
         return True
-    if not (job.tasks or job.array):
+    failed = not job.links and read_traces(job).word == "failed"
+    if not (job.tasks or job.array or failed):
         return False
     with suppress(SchedulerUnavailableError):  # then the command itself says what is wrong
         return read_state(job).ended

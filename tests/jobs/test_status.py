@@ -1262,6 +1262,27 @@ def test_an_array_or_a_task_that_has_ended_is_not_called_cancelled(
     assert jobgen("cancel", word)[::2] == (5, f"job {word} has already ended\n")
 
 
+@pytest.mark.parametrize(
+    ("listed", "over"),
+    [
+        ("", True),
+        ("7|COMPLETING|None|N/A|N/A\n", True),
+        ("7|FAILED|NonZeroExitCode|N/A|N/A\n", True),
+        ("7|PENDING|BeginTime|N/A|N/A\n", False),
+    ],
+)
+def test_a_job_that_has_just_failed_is_cancelled_only_if_it_is_to_start_again(
+    scheduler: Scheduler, listed: str, over: bool
+) -> None:
+    attempt(job("7"), "failed 3")
+    scheduler.says("scancel", "")
+    scheduler.says("squeue", listed)
+    scheduler.says("sacct", "")
+    told = (5, "job 7 has already ended\n") if over else (0, "a 7: cancelled\n")
+    assert jobgen("cancel", "7")[::2] == told
+    assert Path("runs/a/7/cancelled").exists() != over
+
+
 def test_a_chain_is_cancelled_from_its_end(scheduler: Scheduler) -> None:
     ids = ["80", "81", "82"]
     job(ids[0], links=tuple(ids[1:]))
