@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterator
 from itertools import islice
 
-from jobgen.diagnose.cause import BEGIN_AGAIN, COPY, FOLDER, GO_ON, NOT_READY, TIMEOUT
+from jobgen.diagnose.cause import BEGIN_AGAIN, COPY, FOLDER, GO_ON, NOT_READY, ROLE_ENDED, TIMEOUT
 from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
@@ -57,7 +57,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         evidence = Evidence(job, followed)
     diagnosis = Judge(evidence, state, now=now).judge()
     diagnosis = diagnosis._replace(role=role or followed * bool(diagnosis.node))
-    if role and (diagnosis.cause == "unknown" or " was not ready " in words):
+    if role and (diagnosis.cause in ("unknown", ROLE_ENDED.id) or " was not ready " in words):
         diagnosis = _tell_of_role(diagnosis, words)
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
     return diagnosis._replace(

@@ -77,6 +77,7 @@ CAUSES = tuple(cause for causes in SECTIONS.values() for cause in causes)
 HANG = next(cause for cause in CAUSES if cause.id == "hang")
 TIMEOUT = next(cause for cause in CAUSES if cause.id == "collective-timeout")
 NOT_READY = next(cause for cause in CAUSES if cause.id == "role-not-ready")
+ROLE_ENDED = next(cause for cause in CAUSES if cause.id == "role-ended")
 NO_SPACE = next(cause for cause in CAUSES if cause.id == "no-space")
 KILLED_SCRIPT = next(cause for cause in CAUSES if "RaisedSignal:9" in cause.says)
 _MISSING = {name: _make_cause(row) for name, row in _TABLE["missing"].items()}

@@ -522,6 +522,20 @@ def test_a_role_that_was_not_ready_in_time_is_a_cause_with_its_remedy(run: Run) 
     assert "within of ready" in found.remedy
 
 
+@pytest.mark.parametrize("raised", ["", "Traceback (most recent call last):\nKeyError: 'a'\n"])
+def test_a_role_that_ended_too_early_is_a_cause_that_names_ends_alone(
+    run: Run, raised: str
+) -> None:
+    fault = "role server ended before train did"
+    run.write("roles/server/attempts/0/nodes", "n1\n")
+    run.write("roles/server/logs/n1/rank-0.err", f"{raised}bye\n", after=1)
+    run.write("roles/server/attempts/0/node-0.ranks", "0 0 n1\n", after=2)
+    run.script(f"jobgen: FAILED: {fault}: rank 0 on n1, see /job/rank-0.err\n")
+    found = run.diagnose()
+    assert (found.cause, found.title) == ("role-ended", fault)
+    assert "ends: alone" in found.remedy
+
+
 def test_a_job_of_roles_that_has_been_started_again_is_judged_by_its_last_start(run: Run) -> None:
     for role in ("server", "train"):
         run.write(f"roles/{role}/attempts/0/nodes", "n1\n")
