@@ -12,6 +12,7 @@ import click
 from jobgen.cli.options import complete_words, options_of
 from jobgen.cli.printing import put_err, put_out
 from jobgen.cli.remote import RemoteCommand, RemoteHost
+from jobgen.errors import UsageError
 
 # -N: no command. A forward that cannot listen, or whose connection is dead, ends.
 _SSH_OPTIONS = ("-N", "-T", "-o", "ExitOnForwardFailure=yes", "-o", "ServerAliveInterval=30")
@@ -21,6 +22,14 @@ class _Forward(RemoteCommand):
     """`forward`, whose ssh runs here: with --host, jobgen there only says which node it is."""
 
     _here = ("--host", "--local-port")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as usual; only with a role may the port be left out."""
+        left = super().parse_args(ctx, args)
+        if not (ctx.params["port"] or ctx.params["role"] or ctx.resilient_parsing):
+            port = next(one for one in self.params if one.name == "port")
+            raise click.MissingParameter(ctx=ctx, param=port)
+        return left
 
     def invoke(self, ctx: click.Context) -> Any:
         """Find the node here or there, and forward to it."""
@@ -35,15 +44,23 @@ class _Forward(RemoteCommand):
         port, wanted, only_print = (ctx.params[key] for key in ("port", "local_port", "only_print"))
         # Nothing is printed of a job on the machine itself.
         node, through = (command[-1], [host.name]) if command else (host.name, [])
+        if port is None and not command:
+            raise UsageError(f"a job on {host.name} itself needs a PORT: `jobgen status` shows it")
+        port = port or int(command[-2].rpartition(":")[2])
         return _forward(node, port, wanted, through=through, only_print=only_print)
 
 
 @click.command(cls=_Forward)
 @click.argument("job", shell_complete=complete_words("jobs.find", "list_words"))
-@click.argument("port", type=click.IntRange(1, 65535))
+@click.argument("port", type=click.IntRange(1, 65535), required=False, metavar="PORT")
 @options_of("forward")
 def forward(
-    job: str, port: int, node: str | None, local_port: int | None, only_print: bool
+    job: str,
+    port: int | None,
+    node: str | None,
+    role: str | None,
+    local_port: int | None,
+    only_print: bool,
 ) -> int | None:
     """Forward a port of a running job's node to this machine until you press Ctrl-C.
 
@@ -51,10 +68,11 @@ def forward(
     of your jobs. For a task of an array, give its ID, such as 12_3. Exits with ssh's exit code.
     """
     from jobgen import find
-    from jobgen.jobs.inside import find_node
+    from jobgen.jobs.inside import find_node, find_port
 
     record = find(job)
-    name = find_node(record, node)
+    name = find_node(record, node, role)
+    port = port or find_port(record, role)
     if record.local:
         put_err(f"job {record.id} runs on this machine: http://127.0.0.1:{port}/")
         return 0

@@ -13,7 +13,7 @@ from jobgen import process
 from jobgen.errors import UsageError
 from jobgen.jobs.files import RUNS, write_run_file
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import name_node, read_nodes
+from jobgen.jobs.run_folder import name_node, read_nodes, read_port, read_traces
 from jobgen.jobs.status import look
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.rendering.render import render
@@ -77,6 +77,14 @@ def find_node(job: JobRecord, node: str | None, role: str | None = None) -> str:
         known = f"{', '.join(nodes)} (counted from 0)"
         raise UsageError(f"job {job.id} has no node {node!r}: it runs on {known}")
     return name
+
+
+def find_port(job: JobRecord, role: str | None) -> int:
+    """Return the port of a role; UsageError where its script has noted none."""
+    port = read_port(read_traces(_find_role(job, role)).last, role or "")
+    if port is None:
+        raise UsageError(f"job {job.id} has noted no port of {role}; give PORT")
+    return port
 
 
 def _find_role(job: JobRecord, role: str | None) -> JobRecord:

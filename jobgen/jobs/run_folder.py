@@ -262,6 +262,12 @@ def read_nodes(job: JobRecord) -> list[str]:
     return [line.strip().partition(".")[0] for line in lines if line.strip()]
 
 
+def read_port(attempt: str, role: str) -> int | None:
+    """Return the port that a role has in this start, as its script exports it; None without one."""
+    match = re.search(rf" {role.upper()}_PORT=([0-9]{{1,5}})\b", read_if_left(f"{attempt}/role"))
+    return int(match[1]) if match else None
+
+
 def name_node(nodes: list[str], word: str) -> str:
     """Return the node that a word stands for: by its number among these, or else by its name."""
     return {str(number): name for number, name in enumerate(nodes)}.get(word, word)

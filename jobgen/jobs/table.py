@@ -11,7 +11,7 @@ from typing import Any
 
 from jobgen.jobs.files import open_left, parse_object, read_if_left
 from jobgen.jobs.record import JobRecord, list_reruns
-from jobgen.jobs.run_folder import Traces, find_tracked, read_nodes, read_traces
+from jobgen.jobs.run_folder import Traces, find_tracked, read_nodes, read_port, read_traces
 from jobgen.jobs.status import JobStatus
 from jobgen.jobs.verdicts import BadNode, Verdict, read_bad_nodes, read_verdicts
 from jobgen.output import format_count, format_table
@@ -61,6 +61,7 @@ class RoleState(NamedTuple):
     role: str
     state: str
     nodes: tuple[str, ...]
+    port: int | None  # its own of the job's ports, at which the others ask it
 
 
 class JobRow(NamedTuple):
@@ -83,11 +84,12 @@ class JobRow(NamedTuple):
     changed: int = 0  # files that differed from it
     rerun_of: tuple[str, ...] = ()
     rerun_as: tuple[str, ...] = ()
+    # Of several programs, those that have begun; `list` has those of jobs that have not ended.
+    roles: tuple[RoleState, ...] = ()
     # Filled for `status` alone; `list` leaves these empty.
     tracked: tuple[str, ...] = ()  # addresses of its W&B or MLflow runs
     verdicts: tuple[Verdict, ...] = ()  # on its failures
     bad_nodes: tuple[BadNode, ...] = ()
-    roles: tuple[RoleState, ...] = ()  # of several programs, those that have begun
     listed_as: str = ""  # the ID that the scheduler has now, of a chain in which that is another
     cause: str = ""  # who failed first, and of what, where it is asked of one job
 
@@ -145,7 +147,8 @@ def build_row(status: JobStatus, *, tracked: bool = False) -> JobRow:
         return row
     roles = job.roles
     if not state.ended:  # of the job, or of the last of its roles
-        row = row._replace(progress=_read_progress([job, *roles.values()][-1], state.name))
+        progress = _read_progress([job, *roles.values()][-1], state.name)
+        row = row._replace(progress=progress, roles=tuple(_list_roles(roles)))
     return _add_tracked(row, status, roles) if tracked else row
 
 
@@ -194,7 +197,8 @@ def _list_roles(roles: dict[str, JobRecord]) -> Iterator[RoleState]:
             "failed": f"failed with exit code {left.code}",
             "cancelled": "stopped",
         }
-        yield RoleState(name, words.get(left.word, left.word), tuple(read_nodes(role)))
+        word = words.get(left.word, left.word)
+        yield RoleState(name, word, tuple(read_nodes(role)), read_port(left.last, name))
 
 
 def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:
@@ -210,11 +214,16 @@ def format_jobs(rows: Sequence[JobRow], *, folders: bool = False) -> str:
 def format_details(one: JobRow) -> str:
     """Return all about one job beyond its state, with the tasks of an array."""
     lines = [*one.details(), *list_origins(one)]
-    lines += [f"{role.role} {role.state}, on {', '.join(role.nodes)}" for role in one.roles]
+    lines += map(_format_role, one.roles)
     lines += [f"tracked at {address}" for address in one.tracked]
     lines += [str(judged) for judged in (*one.verdicts, *one.bad_nodes)]
     lines += _list_tasks(one.tasks)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _format_role(role: RoleState) -> str:
+    port = f", port {role.port}" if role.port and role.state == "running" else ""
+    return f"{role.role} {role.state}, on {', '.join(role.nodes)}{port}"
 
 
 def _list_tasks(tasks: Sequence[TaskState]) -> Iterator[str]:

@@ -223,10 +223,22 @@ def test_what_asks_about_a_job_knows_its_roles(start: Started) -> None:
     job.wait_for(lambda: count_heard(job) == 2)
     nodes = ["node0", "node1", "node2"] if start.kind == "local" else ["n1", "n2", "n3"]
     (row,) = json.loads(start.ask("status", "--json"))["jobs"]
+    (server,) = job.run_dir.glob("roles/server/logs/*/rank-0.out")
+    port = int(ast.literal_eval(server.read_text().splitlines()[0])["SERVER_PORT"])
     assert row["roles"] == [
-        {"role": "server", "state": "running", "nodes": nodes[:1]},
-        {"role": "train", "state": "running", "nodes": nodes[1:]},
+        {"role": "server", "state": "running", "nodes": nodes[:1], "port": port},
+        {"role": "train", "state": "running", "nodes": nodes[1:], "port": port + 4},
     ]
+    listed = jobgen("list", "--json", env=start.env, cwd=start.folder).stdout
+    assert json.loads(listed)["jobs"][0]["roles"] == row["roles"]
+    assert f"server running, on {nodes[0]}, port {port}\n" in start.ask("status")
+    words = ("forward", job.id, "--role", "server", "--print")
+    forwarded = jobgen(*words, env=start.env, cwd=start.folder)
+    where = (
+        f"http://127.0.0.1:{port}/" if start.kind == "local" else f":localhost:{port} {nodes[0]}"
+    )
+    assert where in forwarded.stdout + forwarded.stderr
+    assert jobgen(*words[:2], env=start.env, cwd=start.folder).returncode == 2
     used = json.loads(start.ask("top", "--json"))["nodes"]
     assert [(one["role"], one["node"]) for one in used] == [
         ("server", nodes[0]),
