@@ -146,6 +146,7 @@ def _check_role(name: str, role: Role, roles: list[str], index: int) -> Iterator
         "role_interface": role.launch.interface is not None,
         "role_from_shell": role.environment.from_shell,
     }
+        "role_ends": role.ends == "alone" and name == roles[-1],
     yield from refuse(rules, name=name, variable=f"{name.upper()}_ADDR")
     for other in role.after or ():
         later = other in roles[index + 1 :]

@@ -106,7 +106,7 @@ def test_roles_share_nodes_until_the_gpus_of_these_are_dealt() -> None:
     cpus = [next(iter(list_nodes(role.plan))).cpus for role in roles]
     assert cpus == [25, 6, 25, 6]  # of 32, in as many parts as the GPUs are, and one without
     assert (
-        "roles: have 3, and resources.nodes says 2"
+        "roles: take 3 of the nodes, and resources.nodes says 2"
         in complaints(text.replace("nodes: 3", "nodes: 2"))[0]
     )
 
@@ -128,6 +128,17 @@ def test_nodes_of_roles_add_up_to_those_of_the_job(
         text += f"  {name}: {{nodes: {nodes}, run: {{command: [x]}}}}\n"
     (problem,) = complaints(text)
     assert problem.endswith(f"; {hint}")
+
+
+def test_the_last_role_may_not_end_alone_and_a_job_has_ports_for_ten() -> None:
+    text = "name: a\nscheduler: local\nresources: {nodes: 1}\nroles:\n"
+    text += "".join(f"  r{i}: {{gpus: 0, run: {{command: [x]}}}}\n" for i in range(11))
+    (problem,) = complaints(text)
+    assert "roles: there are 11, and a job has ports for at most 10; write fewer" in problem
+    two = "".join(text.splitlines(keepends=True)[:6])
+    (problem,) = complaints(two.replace("r1: {", "r1: {ends: alone, "))
+    assert "roles.r1.ends: has no use at the last role, with which the job ends; leave" in problem
+    assert plan(two.replace("r0: {", "r0: {ends: alone, ")).roles.members[0].alone
 
 
 def test_only_the_names_of_roles_expand_where_nothing_else_is_said() -> None:
@@ -170,7 +181,7 @@ def test_a_role_adds_to_the_environment_of_the_job() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("nodes: 1", "nodes: 3", "roles: need 4, and resources.nodes says 3"),
+        ("nodes: 1", "nodes: 3", "roles: take at least 4 of the nodes, and resources.nodes says 3"),
         ("name: chat", "name: chat\nrun: {command: x}", "roles: is given together with run"),
         (
             "name: chat",
