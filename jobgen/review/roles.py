@@ -10,6 +10,7 @@ from jobgen.plan.plan import RolePlan
 from jobgen.plan.program import read_sources
 from jobgen.review.subject import Found, Subject
 from jobgen.spec.roles import list_names
+from jobgen.spec.table import read_here
 
 
 def describe_role(job: Subject) -> dict[str, Any]:
@@ -28,6 +29,8 @@ def describe_role(job: Subject) -> dict[str, Any]:
         "port": port,
         "last": role is job.roles[-1],
         "tested": tested,
+        "left_idle": getattr(role.plan.nodes.place, "idle", 0),
+        **_compare_files(job, role),
         # It is done once its file is there, and nothing says that it may be.
         "filed": (*role.test[:1], role.alone, role is job.roles[-1]) == ("file", False, False),
         "met": tested or port in " ".join(others),
@@ -36,6 +39,15 @@ def describe_role(job: Subject) -> dict[str, Any]:
         "asks": "" if _serves(role) else "".join(servers[:1]),
         "elsewhere": source is not None and not named and port not in source,
     }
+
+
+def _compare_files(job: Subject, role: RolePlan) -> dict[str, Any]:
+    """Return the role above it, and its file if that, and not this role, is of a base."""
+    above = job.roles[job.roles.index(role) - 1]
+    file, own = (job.loaded.positions[f"roles.{one.name}.run"].file for one in (above, role))
+    known = file == own or re.search(rf"(?m)(?:^ *|[{{,] *){role.name} *:", read_here(file))
+    waited = above.alone or above.test or _serves(above)
+    return {"above": above.name, "waited": waited, "base": "" if known else file}
 
 
 def read_text(role: RolePlan) -> str:

@@ -66,6 +66,8 @@ def _list_words(job: Subject) -> _Texts:
         yield "role", "run", f"{name}\n{text}"
         others = (f"{one.name.upper()} {' '.join(one.plan.program.command)}" for one in job.roles)
         settings = map(" ".join, job.settings)
+        form = job.role.test[1] if job.role.test[:1] == ("log",) else ""
+        yield "logged", f"roles.{job.role.name}.ready.log", form
         yield "asking", "run", "\n".join([name, text, *settings, "---", *others])
     yield "given", "run.command" if command else "run.args", " ".join(whole)
     for option, value in job.settings:

@@ -25,6 +25,7 @@ class Spot(NamedTuple):
     """Where a role runs: nodes in a row, and with `gpus` a part of each, from `first_gpu` on.
 
     Roles beside it have the rest of `among` parts of the CPUs; 0 where it has the nodes alone.
+    `idle` is how many GPUs of each node none of them has, if it is the last of them.
     """
 
     first: int
@@ -32,6 +33,7 @@ class Spot(NamedTuple):
     first_gpu: int = 0
     gpus: int | None = None
     among: int = 0
+    idle: int = 0
 
     def share(self, cpus: int) -> int:
         """Return how many CPUs of a node are its own; a role without GPUs has one part."""
@@ -57,7 +59,10 @@ def deal_nodes(spec: JobSpec) -> tuple[dict[str, Spot], list[Conflict]]:
     for block, count in zip(blocks, counts, strict=True):
         places |= _place(block, first, count)
         gpus = sum(role.gpus or 0 for role in block.values())
-        conflicts += refuse({"role_gpus": gpus > most}, name=[*block][-1], gpus=gpus, most=most)
+        last = [*block][-1]
+        if block[last].gpus is not None:
+            places[last] = places[last]._replace(idle=max(0, most - gpus))
+        conflicts += refuse({"role_gpus": gpus > most}, name=last, gpus=gpus, most=most)
         first += count
     return places, conflicts
 
@@ -141,12 +146,12 @@ def _check_role(name: str, role: Role, roles: list[str], index: int) -> Iterator
     """Yield what a role may not say, though a job may, and what it waits for in vain."""
     rules = {
         "role_name": is_taken(f"{name.upper()}_ADDR") or name.upper() in ("SLURM", "PBS"),
+        "role_ends": role.ends == "alone" and name == roles[-1],
         "role_body": role.run.body is not None,
         "role_launcher": role.launch.launcher is not None,
         "role_interface": role.launch.interface is not None,
         "role_from_shell": role.environment.from_shell,
     }
-        "role_ends": role.ends == "alone" and name == roles[-1],
     yield from refuse(rules, name=name, variable=f"{name.upper()}_ADDR")
     for other in role.after or ():
         later = other in roles[index + 1 :]

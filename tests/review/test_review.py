@@ -617,6 +617,21 @@ a loop without an end that stands last
         nodes: 1
         run: {command: [python3, -c, "while True:\\n  for f in look():\\n    print(f)\\n"]}
     roles.watch.run: is a loop without an end, and the job ends with this role
+roles that leave GPUs of the nodes that they share
+    roles:
+      s: {gpus: 1, nodes: 1, run: {command: a}, ready: {log: up}}
+      t: {gpus: 2, nodes: 2, run: {script: train.py}}
+    roles.t.gpus: is the last on its nodes, and leaves 1 of the GPUs of each idle; give it or
+a pasted line that a server prints when it is ready
+    roles:
+      s: {nodes: 1, run: {command: a}, ready: {log: '(Press CTRL+C to quit)'}}
+      t: {run: {script: train.py}}
+    roles.s.ready.log: is a regular expression, in which ( ) [ ] and + do not stand for themselves
+a tag that a server prints when it is ready
+    roles:
+      s: {nodes: 1, run: {command: a}, ready: {log: '[INFO] started'}}
+      t: {run: {script: train.py}}
+    roles.s.ready.log: is a regular expression, in which ( ) [ ] and + do not stand for themselves
 a server that stands last
     resources: {walltime: 1h}
     roles:
@@ -734,6 +749,16 @@ RIGHT = {
         "roles:\n  t: {nodes: 1, ends: alone, run: {script: train.py}}\n"
         "  w: {nodes: 1, run: {command: [python3, -c, "
         '"while True:\\n  if done():\\n    break\\n"]}}\n',
+    ),
+    "a line in regular expressions that say what they mean": (
+        SCRIPT,
+        "roles:\n  s: {nodes: 1, ready: {log: '(up|ready) on \\\\(?[0-9]+s? [Uu]vicorn (.*)+'},"
+        " run: {command: a}}\n  t: {run: {script: train.py}}\n",
+    ),
+    "roles that have all GPUs of a node": (
+        SCRIPT,
+        "roles:\n  s: {gpus: 4, run: {command: a}}\n  r: {gpus: 0, run: {command: b}}\n"
+        "  t: {nodes: 1, run: {script: train.py}}\n",
     ),
     "mail for which a directive says when": (
         "",
@@ -1280,3 +1305,23 @@ def test_pasted_directives_are_comments_of_yaml() -> None:
     said = jobgen("check").err
     assert "job.yaml:2:1: #SBATCH --mem=9G is a comment of YAML, as is each such line, and" in said
     assert said.count("is a comment") == 1
+@pytest.mark.parametrize(
+    ("base", "own", "nodes", "behind"),
+    [
+        ("client: {nodes: 1, run: {script: t.py}}", "monitor", 3, True),
+        ("client: {nodes: 1, run: {script: t.py}}", "client", 2, False),  # in its place
+        ("client: {nodes: 1, ends: alone, run: {script: t.py}}", "monitor", 3, False),
+        ("", "client", 2, False),  # a server alone, which is to be asked
+    ],
+)
+def test_a_role_that_another_file_puts_behind_the_last_one_is_named(
+    base: str, own: str, nodes: int, behind: bool
+) -> None:
+    roles = "roles:\n  server: {nodes: 1, run: {command: a}, ready: {log: up}}\n"
+    Path("base.yaml").write_text(BASE.replace(f"{SCRIPT}\n", f"{roles}  {base}\n"))
+    role = f"roles:\n  {own}: {{nodes: 1, run: {{script: train.py}}}}\n"
+    Path("job.yaml").write_text(f"extends: base.yaml\nresources: {{nodes: {nodes}}}\n{role}")
+    code, _, err = jobgen("check", "job.yaml")
+    assert code == 0, err
+    name = "roles.monitor.run: stands behind client of base.yaml, which fails the job now if it"
+    assert [name in err, "stands behind" in err] == [behind, behind], err
