@@ -44,9 +44,7 @@ class _Forward(RemoteCommand):
         port, wanted, only_print = (ctx.params[key] for key in ("port", "local_port", "only_print"))
         # Nothing is printed of a job on the machine itself.
         node, through = (command[-1], [host.name]) if command else (host.name, [])
-        if port is None and not command:
-            raise UsageError(f"a job on {host.name} itself needs a PORT: `jobgen status` shows it")
-        port = port or int(command[-2].rpartition(":")[2])
+        port = port or _read_port(command, host.name)
         return _forward(node, port, wanted, through=through, only_print=only_print)
 
 
@@ -96,6 +94,13 @@ def _forward(
     # What ssh runs here once it is connected and listens; its tokens begin with a percent sign.
     tell = f"LocalCommand=echo {words.replace('%', '%%')} >&2"
     replace_process([*argv[:1], "-o", "PermitLocalCommand=yes", "-o", tell, *argv[1:]])
+
+
+def _read_port(command: list[str], host: str) -> int:
+    """Return the port that a printed ssh command forwards; UsageError where none is printed."""
+    if not command:
+        raise UsageError(f"a job on {host} itself needs a PORT: `jobgen status` shows it")
+    return int(command[-2].rpartition(":")[2])
 
 
 def _pick_port(wanted: int) -> int:

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -159,21 +160,19 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
             put_err(f"from your own config: {' '.join(words[1::2])}")
     texts = _add_read(files, spec, path)
     runs = [part.spec.run for part in spec.programs()]
-    files += [file for run in runs for file in _list_started(run)]
+    files += chain.from_iterable(map(_list_started, runs))
     files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
     _warn_of_unsent(spec, runs, files)
     return pack_files(files, texts), words
 
 
-def _list_started(run: Run) -> Iterator[str]:
-    """Yield the files of this folder that a program is, or that its Python or shell runs."""
+def _list_started(run: Run) -> list[str]:
+    """Return the files of this folder that a program is, or that its Python or shell runs."""
     from jobgen.review.files import find_program
+    from jobgen.review.subject import is_here
 
-    if os.path.isfile(run.script or ""):
-        yield str(run.script)
-    for file in (run.body or "", find_program(run.words)):
-        if file.endswith((".py", ".sh")) and os.path.isfile(file) and not _is_outside(file):
-            yield file
+    named = [run.body or "", *re.findall(r".+\.(?:py|sh)$", find_program(run.words))]
+    return [*filter(os.path.isfile, (run.script or "", *filter(is_here, named)))]
 
 
 def _list_tracked() -> list[str]:
@@ -229,7 +228,7 @@ def _list_named(run: Run, files: Sequence[str]) -> Iterator[str]:
 
 def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
     """Yield the files and folders here from which a program imports, if nothing of them is sent."""
-    known, script = [f"{os.path.normpath(one)}/" for one in sent], next(_list_started(run), "")
+    known, script = [f"{os.path.normpath(one)}/" for one in sent], "".join(_list_started(run)[:1])
     folder = os.path.dirname(script)
     for path in _list_modules(script, run.module or ""):
         root = folder if path.startswith(f"{folder}/") else "."

@@ -125,9 +125,7 @@ class Evidence:
         """What the script itself, and the scheduler's daemons, printed in this attempt."""
         lines = self._read_output()
         # A job that was put back into the queue goes on in the same file.
-        first = next((line.text for line in lines if _ROLE_BEGINS.match(line.text)), None)
-        begins = (line.text == first or _BEGINS.match(line.text) for line in lines)
-        starts = [at for at, begin in enumerate(begins) if begin]
+        starts = _list_starts(lines)
         if len(starts) > 1 and self.nodes:
             lines = lines[starts[-1] :]
         named = filter(None, [_QUOTES.match(line.text) for line in lines])
@@ -330,6 +328,13 @@ class Evidence:
         """Whether there is a file, and it is of this attempt; nothing is older than the first."""
         first = self.attempt is not None and self.attempt.name == "0"
         return self.get_time(path) >= (1.0 if first else self.began)
+
+
+def _list_starts(lines: list[Line]) -> list[int]:
+    """Where the script says that a start begins: by its own line, or by that of the first role."""
+    first = next((line.text for line in lines if _ROLE_BEGINS.match(line.text)), None)
+    begins = (line.text == first or _BEGINS.match(line.text) for line in lines)
+    return [at for at, begin in enumerate(begins) if begin]
 
 
 def _select_end(lines: list[Line]) -> list[Line]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.reading import NO_LINE, Line, keep, read_lines
@@ -50,10 +52,7 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
     if evidence.attempt is None or not (evidence.nodes and evidence.has_own_times):
         return None
     metrics = evidence.run_dir / "metrics.jsonl"
-    folders = [evidence.job.run_dir, *evidence.job.run_dir.glob("roles/*")]
-    names = ("logs/*/rank-*.*", "checkpoints/*")
-    written = (path for folder in folders for name in names for path in folder.glob(name))
-    newest = max([metrics, *written], key=get_mtime)
+    newest = max([metrics, *_list_written(evidence.job.run_dir)], key=get_mtime)
     now = max(now, *map(get_mtime, evidence.attempt.glob("node-*.alive")), 0.0)
     lines = keep(read_lines(metrics), str.strip)
     stamps = [read_number((parse_object(line.text) or {}).get("time")) for line in lines]
@@ -70,6 +69,13 @@ def measure_silence(evidence: Evidence, *, now: float) -> Silence | None:
         since_began=max(0.0, now - evidence.began),
         usual=max(_SHORT, 2 * longest),
     )
+
+
+def _list_written(run_dir: Path) -> Iterator[Path]:
+    """What a job writes as it gets on, or any of its roles."""
+    for folder in (run_dir, *run_dir.glob("roles/*")):
+        yield from folder.glob("logs/*/rank-*.*")
+        yield from folder.glob("checkpoints/*")
 
 
 def is_idle(evidence: Evidence) -> bool:

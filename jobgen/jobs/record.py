@@ -137,13 +137,17 @@ class JobRecord:
         """
         if not os.path.isdir(f"{self.run_folder}/roles"):  # as for nearly all of thousands of jobs
             return {}
-        begun = {path.parts[-4] for path in self.run_dir.glob("roles/*/attempts/0/script")}
-        about = header.read_json(read_if_left(f"{self.run_folder}/{PLAN}"))
-        names = [name for name in (about.roles if about else ()) if name in begun]
         whole = replace(self, shares=self.shares or self.id, links=(), counted_from=0)
         number = folder_name(self.id)
-        ids = {name: f"{number}/roles/{name}" for name in (*names, *sorted(begun - {*names}))}
-        return {name: replace(whole, id=id) for name, id in ids.items()}
+        names = self._list_roles()
+        return {name: replace(whole, id=f"{number}/roles/{name}") for name in names}
+
+    def _list_roles(self) -> list[str]:
+        """The names of programs that have begun, in the order of the plan."""
+        begun = sorted(path.parts[-4] for path in self.run_dir.glob("roles/*/attempts/0/script"))
+        about = header.read_json(read_if_left(f"{self.run_folder}/{PLAN}"))
+        order = {name: place for place, name in enumerate(about.roles if about else ())}
+        return sorted(begun, key=lambda name: order.get(name, len(order)))
 
     def task(self, index: int) -> JobRecord:
         """Return one task of the array, as a job."""
