@@ -34,7 +34,7 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
         if [[ $verdict == last ]]; then said=$(tail -n 1 <<<"$lines") lines=''; fi
     done <<<"$FAULTS"
     verdict=${verdict:-unknown} cause=${cause:-exit-$status}
-    line=$(grep . <<<"${lines:-$text}" | tail -n 1)
+    line=$(grep . <<<"${lines:-$text}" | tail -n 1 | grep . || echo "it said nothing")
     if [[ $cause =~ ^(exit|ambig|program) && -n ${peers-} && $file != */rank-* ]]; then
         verdict=restart cause=peer-lost line=$(grep Error "${peers[-1]}" | tail -n 1)
     elif [[ $verdict == restart ]]; then    # blames the nodes that lines name, not who says it

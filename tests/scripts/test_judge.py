@@ -177,3 +177,11 @@ def test_bad_nodes_are_chosen_last_and_before_them_the_suspected(
     """
     done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"{nodes}\n", "")
+
+
+def test_a_failure_without_a_word_is_told_so(tmp_path: Path) -> None:
+    words, line = judge(tmp_path)
+    assert (words[0], line) == ("unknown", "it said nothing")
+    assert (
+        judge(tmp_path, attempt=1)[1] == "it said nothing (again, and nothing was saved in between)"
+    )
