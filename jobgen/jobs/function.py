@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jobgen.errors import JobFailedError, JobgenError, UsageError
+from jobgen.errors import JobFailedError, JobgenError, SpecError, UsageError
 from jobgen.jobs import call
 from jobgen.jobs.files import RUNS, read_run_file, write_run_file
 from jobgen.jobs.journal import create_token
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.submission import Submission, prepare_plan
 from jobgen.plan.resolve import resolve
-from jobgen.spec.load import Source, load
+from jobgen.spec.load import LoadedSpec, Source, load
 from jobgen.spec.model import JobSpec
 
 Call = tuple[Sequence[Any], Mapping[str, Any]]
@@ -44,7 +44,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
         raise UsageError(f"{name}: there are no values to call it with")
     if isinstance(spec, Mapping):
         spec = {"name": name.replace(".", "-"), "resources": {}, **spec}
-    bare = load(spec, {"run": {"command": ["true"]}}, user=True)
+    bare = _load_bare(spec, name)
     folder = Path(RUNS, bare.spec.name, "calls", create_token())
     overrides = _complete_spec(bare.spec, folder, len(calls))
     path = [*map(os.path.abspath, sys.path), os.getcwd()]
@@ -64,6 +64,17 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
         return prepare_plan(loaded, resolve(loaded))
     except JobgenError:
         shutil.rmtree(folder)
+        raise
+
+
+def _load_bare(spec: Source, name: str) -> LoadedSpec:
+    """Return the spec, with any program; UsageError if it has roles, each of which is one."""
+    try:
+        return load(spec, {"run": {"command": ["true"]}}, user=True)
+    except SpecError as error:
+        if any(one.path == "roles" and "with run" in one.message for one in error.problems):
+            hint = "leave them out, or call it in one of them and use jobgen.submit"
+            raise UsageError(f"{name}: a function is one program, not roles; {hint}") from None
         raise
 
 

@@ -73,6 +73,13 @@ except JobFailedError as error:
     assert "its result cannot be pickled" in str(error)
 else:
     raise AssertionError
+roles = {"roles": {"one": {"nodes": 1, "run": {"command": ["true"]}}}}
+try:
+    jobgen.submit_function(mine.add, [1], {**spec, **roles})
+except UsageError as error:
+    assert "add: a function is one program, not roles; leave them out" in str(error), error
+else:
+    raise AssertionError
 for function, args, words in (
     (lambda: 0, (), "define it at the top level of a .py file"),
     (functools.partial(mine.add, 1), (), "is not a function; give a function of a module"),
