@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest f2f95ff61e06 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest c142678567c7 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -89,20 +89,20 @@ run_agent() {    # on each node; drops variables of an outer job; sets status
 }
 start_agent() {    # in a process that the agent replaces
     if has container; then enter_container; fi
-    set +u    # scripts of modules and environments use unset variables
-    environment
-    set -u
+    set +u; environment; set -u    # scripts of modules and environments use unset variables
     agent
 }
 run_child() {    # run_child COMMAND: in the background, so that traps run; sets status
+    tail --pid="$BASHPID" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while :; do
-        status=0
-        wait "$child" || status=$?
+        if wait "$child"; then status=0; else status=$?; fi
         kill -0 "$child" 2>/dev/null || break    # a signal interrupts wait, not the child
     done
 }
+# SIGTERM, unless the scheduler has sent it to all processes: the witness has then ended by it
+end_child() { sleep 0.5 || :; ! kill -0 "${witness-}" || kill -TERM "$child" || :; } 2>/dev/null
 has_lost_peer() {    # has_lost_peer LOG: whether its last error only says that a peer is gone
     grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(|another rank' "$1" | tail -n 1 |
@@ -127,7 +127,7 @@ conclude() {    # conclude STATUS: on every exit, reports and records the outcom
     for it in is_preempted start_again settle_walltime count_worlds; do ! has "$it" || "$it"; done
     case $word:$stop:$status in
         ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
-            word='done' && say "DONE: ${well:-all processes ended well}" ;;
+            word='done' && say "DONE: all processes ended well" ;;
         ::*) if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
             say "FAILED$reason"
             tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
@@ -228,7 +228,7 @@ run_node() {    # the launcher calls this once per node; in direct mode, per pro
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     trap 'end_node "$?"' EXIT; trap : USR1 USR2    # for the program alone
-    trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    trap '[[ -n $stop ]] || { stop=SIGTERM && end_child; }' TERM INT HUP    # Slurm may repeat it
     : >"$attempt_dir/node-$node_rank.started"    # from here on, it records its end
     say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"

@@ -5,4 +5,4 @@ run_job() {    # starts the job's one node here; sets status
     say "$node is node 0 in start $((attempt + 1)); it needs no rendezvous" >>"$log"
     run_agent >>"$log" 2>&1 </dev/null
 }
-end_job() { kill -TERM "$child" 2>/dev/null || :; }
+end_job() { end_child; }

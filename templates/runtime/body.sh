@@ -31,4 +31,4 @@ run_body() {
     program
 }
 pass_on() { kill -s "$1" "${child:-${!-}}" || :; }    # $! is the child until run_child sets it
-end_job() { kill -TERM "$child" 2>/dev/null || :; }
+end_job() { end_child; }

@@ -33,20 +33,20 @@ run_agent() {    # on each node; drops variables of an outer job; sets status
 }
 start_agent() {    # in a process that the agent replaces
     if has container; then enter_container; fi
-    set +u    # scripts of modules and environments use unset variables
-    environment
-    set -u
+    set +u; environment; set -u    # scripts of modules and environments use unset variables
     agent
 }
 run_child() {    # run_child COMMAND: in the background, so that traps run; sets status
+    tail --pid="$BASHPID" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while :; do
-        status=0
-        wait "$child" || status=$?
+        if wait "$child"; then status=0; else status=$?; fi
         kill -0 "$child" 2>/dev/null || break    # a signal interrupts wait, not the child
     done
 }
+# SIGTERM, unless the scheduler has sent it to all processes: the witness has then ended by it
+end_child() { sleep 0.5 || :; ! kill -0 "${witness-}" || kill -TERM "$child" || :; } 2>/dev/null
 has_lost_peer() {    # has_lost_peer LOG: whether its last error only says that a peer is gone
     grep -E '^(\{.*|\S* *\S*)(Error|Exception)\b|what\(\)|^F[0-9]|no (heartbeat|step) |times out'\
 '|^Timeout \(|another rank' "$1" | tail -n 1 |

@@ -13,7 +13,7 @@ run_node() {    # the launcher calls this once per node; in direct mode, per pro
     mkdir -p "$run_dir/logs/$node"
     exec >>"$run_dir/logs/$node/agent.log" 2>&1 </dev/null
     trap 'end_node "$?"' EXIT; trap : USR1 USR2    # for the program alone
-    trap 'stop=SIGTERM; kill -TERM "$child" 2>/dev/null || :' TERM INT HUP
+    trap '[[ -n $stop ]] || { stop=SIGTERM && end_child; }' TERM INT HUP    # Slurm may repeat it
     : >"$attempt_dir/node-$node_rank.started"    # from here on, it records its end
     say "$node is node $node_rank in start $start; the rendezvous is at $MASTER_ADDR:$MASTER_PORT"
     getent ahosts "$MASTER_ADDR" >/dev/null || die "$node cannot resolve the name of the first node"

@@ -1,7 +1,10 @@
 """What a script does with signals: bash would end by some of them as if all were well."""
 
+import os
 import signal
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,3 +46,37 @@ def test_a_signal_to_the_script_ends_the_job_in_order_or_not_at_all(
     last = (tmp_path / "job.out").read_text().splitlines()[-1]
     ended = f"jobgen: ENDED by SIG{name}"
     assert last == (ended if "cancelled" in outcome else "jobgen: DONE: all processes ended well")
+
+
+COUNTS = "trap 'echo got it' TERM; echo up; until [[ -e go ]]; do sleep 0.1; done"
+
+
+@pytest.mark.parametrize("to", [os.kill, os.killpg])
+@pytest.mark.parametrize("job", [{"nodes": 1}, {"nodes": 2}, {"body": True}])
+def test_a_program_gets_one_sigterm_whether_the_script_or_all_processes_got_it(
+    tmp_path: Path, job: dict[str, int], to: Callable[[int, int], None]
+) -> None:
+    """PBS signals all processes of a job, and Slurm's proctrack/cgroup the first of each step."""
+    (tmp_path / "own.sh").write_text(COUNTS)
+    own = {"body": "own.sh"} if "body" in job else {"command": ["bash", "-c", COUNTS]}
+    mode = {} if "body" in job else {"launch": {"mode": "plain"}}
+    nodes = job.get("nodes", 1)
+    spec = {"name": "a", "resources": {"nodes": nodes}, "run": own, **mode}
+    (tmp_path / "job.sh").write_text(render(plan_of(spec, scheduler="local")))
+    argv = ["env", "--default-signal", "bash", "job.sh"]
+    with (tmp_path / "job.out").open("w") as out:
+        script = subprocess.Popen(
+            argv, cwd=tmp_path, stdout=out, stderr=out, start_new_session=True
+        )
+
+    def heard() -> list[str]:
+        logs = tmp_path.glob("runs/a/*/logs/*/rank-*.out")
+        return [log.read_text() for log in logs]
+
+    wait_until(lambda: [text.count("up") for text in heard()] == [1] * nodes)
+    to(script.pid, signal.SIGTERM)
+    wait_until(lambda: all("got it" in text for text in heard()))
+    time.sleep(1)
+    (tmp_path / "go").touch()
+    script.wait(60)
+    assert [text.count("got it") for text in heard()] == [1] * nodes
