@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 7af47028ba58 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest d2c97ac7eb3a ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -287,7 +287,8 @@ end_job() {    # run_job ends the nodes; there may be time for no more than this
 start_guard() {    # watches this node's shell from another session
     ulimit -S -c 0    # no core files unless the setup raises the limit
     setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \
-        "$tmp_dir" "$node_rank" "${MASTER_ADDR-}/${MASTER_PORT-}" "${script_pid:-$$}" 2>/dev/null &
+        "$tmp_dir" "$node_rank" "${script_node:-${MASTER_ADDR-}}/${MASTER_PORT-}" \
+        "${script_pid:-$$}" 2>/dev/null &
 }
 guard_node() {    # gives signs of life; when the shell ends, kills its leftovers
     local attempt_dir=${0%/*} node_rank=$3 own=${0%/*}/node-$3

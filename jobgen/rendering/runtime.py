@@ -94,6 +94,7 @@ def _list_kinds(view: ScriptView) -> Iterator[str]:
         "processes": launch.direct and not launch.numbers,
         "watched": several and launch.launcher != "srun",
         "guarded": view.guarded,
+        "asked": view.asked,
         "c10d": launch.rendezvous == "c10d",
         "addresses": several and not here and bool(view.own_address),
         "array": bool(plan.array.tasks),

@@ -52,6 +52,7 @@ class ScriptView:
         launch, environment = plan.launch, plan.environment
         self.plan = plan
         self.role = role  # if it is of one
+        self.asked = False  # whether it is ready once it answers at its port
         self.variable = role.upper()  # what the variables with its addresses begin with
         self.parts: list[tuple[ScriptView, Plan]] = []  # of each role
         self.pieces = schedulers.SCHEDULERS[plan.scheduler].launch(plan)
@@ -206,7 +207,7 @@ def _describe_role(plan: Plan, role: RolePlan) -> ScriptView:
     place = role.plan.nodes.place
     assert place
     view = ScriptView(role.plan._replace(walltime=plan.walltime), role.name)
-    view.processes = ()
+    view.processes, view.asked = (), role.test[:1] in (("http",), ("tcp",))
     if view.local:
         view.threads_among = plan.nodes.world_size
     elif place.among:

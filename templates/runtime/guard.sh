@@ -1,7 +1,8 @@
 start_guard() {    # watches this node's shell from another session
     ulimit -S -c 0    # no core files unless the setup raises the limit
     setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \
-        "$tmp_dir" "$node_rank" "${MASTER_ADDR-}/${MASTER_PORT-}" "${script_pid:-$$}" 2>/dev/null &
+        "$tmp_dir" "$node_rank" "${script_node:-${MASTER_ADDR-}}/${MASTER_PORT-}" \
+        "${script_pid:-$$}" 2>/dev/null &
 }
 guard_node() {    # gives signs of life; when the shell ends, kills its leftovers
     local attempt_dir=${0%/*} node_rank=$3 own=${0%/*}/node-$3

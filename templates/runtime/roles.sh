@@ -1,11 +1,7 @@
 # Each role runs like a job, in a folder below this job's. All end with the last, or if one fails.
 declare -A pid_of=() may_end=() && known=()
-enter_role() {    # enter_role FILE: turns this shell into the script of one role
-    . "$1"
-    ! has give_sign ||    # signs go to the script's node, since a role's first node may be lost
-        eval "$(declare -f give_sign | sed "s|[$]1|$script_node/$MASTER_PORT|")"
-}
-if [[ $0 == */attempts/*/script && -e ${0%/*}/role ]]; then enter_role "${0%/*}/role"; fi
+enter_role() { . "$1"; }    # enter_role FILE [FUNCTION]: makes this shell the script of one role
+if [[ $0 == */attempts/*/script && -e ${0%/*}/role ]]; then enter_role "${0%/*}/role" "$@"; fi
 deal_nodes() {    # deal_nodes ROLE FIRST COUNT: exports its addresses to all roles
     local name=${1^^} nodes=("${ADDRESSES[@]:$2:$3}")
     last=$1 known+=("${name}_ADDR=${nodes[0]}" "${name}_HOSTS=$(IFS=, && echo "${nodes[*]}")"
@@ -25,28 +21,30 @@ start_role() {    # start_role ROLE [alone] [notice]: alone may end first; notic
         ln -s "../../roles/$1/attempts/$attempt" "$above/start-of-$1"
         if [[ ${!#} == notice ]]; then ln -s ../../STOP "$run_dir/STOP"; fi
         echo "export ${known[*]}; job_id=${first_job%%/*} above=${above@Q} role=$1" \
-            "script_node=${ADDRESSES[0]} NODES=(${NODES[*]}); as_$1" >"$attempt_dir/role"
-        enter_role "$attempt_dir/role"
-        run_job
-        exit "$status"
+            "script_node=${ADDRESSES[0]} NODES=(${NODES[*]}); as_$1 \${2-}" >"$attempt_dir/role"
+        enter_role "$attempt_dir/role"; run_job; exit "$status"
     ) &
     pid_of[$1]=$! may_end[$1]=${2-}
 }
 wait_for_role() {    # wait_for_role ROLE SECONDS TEST...
-    local until=$((SECONDS + $2)) what="no $3 $4${5-}" && what=${what/http /answer at http://}
+    local until=$((SECONDS + $2)) what own=$attempt_dir/start-of-$1
     until is_ready "$1" "${@:3}"; do
+        [[ ! -e $own/taken ]] || end_roles "$1" " was not ready: $(<"$own/taken")"
         ((SECONDS < until)) || end_roles "$1" " was not ready within $2 s: $what"
         watch_roles
     done
     say "$1 is ready $SECONDS s after the start of the job"
 }
-is_ready() {    # is_ready ROLE TEST WHAT [PATH]
+is_ready() {    # is_ready ROLE TEST WHAT [PATH]: or sets what
+    what="no $2 $3"
     case $2 in
-        file) [[ $3 -nt $this_script ]] ;;    # not one left by an older job
+        file) [[ ! -e $3 ]] || what="$3 is older than this job"; [[ $3 -nt $this_script ]] ;;
         log) grep -qrsE --include='rank-*' -e "$3" "$run_dir/roles/$1/logs" ;;
-        tcp) timeout 5 bash -c ": <>/dev/tcp/${3%:*}/${3##*:}" ;;
-        http) [[ $(printf 'GET %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$4" "$3" | timeout 5 bash -c \
-            "exec 3<>/dev/tcp/${3%:*}/${3##*:} && cat >&3 && head -n 1 <&3") == HTTP/?.?' 2'* ]] ;;
+        tcp) [[ -e $own/listens ]] && timeout 5 bash -c ": <>/dev/tcp/${3%:*}/${3##*:}" ;;
+        http) what=$(printf 'GET %s HTTP/1.0\r\nHost: %s\r\n\r\n' "$4" "$3" | timeout 5 bash -c \
+            "exec 3<>/dev/tcp/${3%:*}/${3##*:} && cat >&3 && head -n 1 <&3" | tr -dc '[:print:]' |
+            grep . || echo no answer) || :
+            [[ -e $own/listens && $what == HTTP/?.?' 2'* ]] || ! what+=" at http://$3$4" ;;
     esac
 } 2>/dev/null
 watch_roles() {    # each second: ends the job if the last role, or one that may not, has ended
@@ -55,7 +53,8 @@ watch_roles() {    # each second: ends the job if the last role, or one that may
     for name in "${!pid_of[@]}"; do
         if kill -0 "${pid_of[$name]}" 2>/dev/null; then continue; fi
         if wait "${pid_of[$name]}"; then code=0; else code=$?; fi
-        [[ $name:$code != "$last:0" ]] || end_roles
+        [[ $name:$code != "$last:0" ]] || end_roles "$(cd "$attempt_dir" && find start-of-*/failed \
+            ! -newer "start-of-$last/node-0.ended" 2>&- | sed 's|start-of-||;s|/.*||;q')"
         if ((code)) || [[ ${may_end[$name]} != alone && ! -e $run_dir/STOP ]]; then failed=$name; fi
         unset "pid_of[$name]"
     done

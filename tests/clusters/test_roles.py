@@ -311,6 +311,21 @@ def test_a_port_that_another_program_has_is_named(tmp_path: Path) -> None:
     assert "port 20280 on node0 is in use by another program" in done.stdout
 
 
+@pytest.mark.parametrize("kind", KINDS[:1])
+def test_another_program_at_the_port_of_a_loading_server_is_no_server(start: Started) -> None:
+    command = ["bash", "-c", 'sleep 60; exec "$@"', "serve", *serve()["command"]]
+    job = start.run({"run": {"command": command}}, {})
+    job.wait_for(lambda: any(job.run_dir.glob("roles/server/logs/*/rank-*.out")))
+    role = (job.run_dir / "roles/server/attempts/0/role").read_text()
+    port = role.partition("SERVER_PORT=")[2].split()[0]
+    with subprocess.Popen([sys.executable, "-m", "http.server", port]) as stranger:
+        said = start.ends("failed 1")
+        stranger.kill()
+    assert f"role server was not ready: port {port} on node0 is in use by another program" in said
+    assert "train starts" not in said
+    assert "cause: server: another program has the port [port-in-use]" in start.ask("diagnose")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_roles_beside_each_other_on_a_node_wait_for_a_file_and_for_a_line(start: Started) -> None:
     made = 'touch "$1"; echo "it is up"; exec sleep 1000'
@@ -355,3 +370,15 @@ def test_a_role_that_torchrun_starts_has_a_world_of_its_own(start: Started) -> N
     ]
     assert sorted(int(line["RANK"]) for line in told) == [0, 1]
     assert {line["WORLD_SIZE"] for line in told} == {"2"}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", [KINDS[0]])
+def test_a_role_that_may_restart_meets_beside_its_rendezvous(start: Started) -> None:
+    roles = {
+        "server": {"nodes": 1, "run": serve(), "ready": {"tcp": True}},
+        "train": {"nodes": 2, "launch": {"max_restarts": 1}, "run": GLOO},
+    }
+    job = start.submit(roles, nodes=3, environment={"venv": sys.prefix})
+    start.ends("done 0")
+    assert len([*job.run_dir.glob("roles/train/logs/*/rank-*.out")]) == 2

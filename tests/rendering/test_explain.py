@@ -499,7 +499,7 @@ def test_a_queue_may_have_a_dot_in_its_name(
     [
         ("{http: /health}", "once http://$ONE_ADDR:$ONE_PORT/health answers, within 10m"),
         ("{tcp: true, within: 1m}", "once $ONE_ADDR:$ONE_PORT accepts connections, within 1m"),
-        ("{file: started}", "once the file started exists, within 10m"),
+        ("{file: started}", "once the file started is newer than the start of the job, within 10m"),
         ("{log: listening on}", "once its output has 'listening on', within 10m"),
     ],
 )

@@ -1305,6 +1305,8 @@ def test_pasted_directives_are_comments_of_yaml() -> None:
     said = jobgen("check").err
     assert "job.yaml:2:1: #SBATCH --mem=9G is a comment of YAML, as is each such line, and" in said
     assert said.count("is a comment") == 1
+
+
 @pytest.mark.parametrize(
     ("base", "own", "nodes", "behind"),
     [

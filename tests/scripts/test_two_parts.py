@@ -3,7 +3,10 @@
 import ast
 import os
 import re
+import shlex
+import socket
 import subprocess
+import threading
 from collections import defaultdict
 from itertools import product
 from pathlib import Path
@@ -509,6 +512,111 @@ def test_what_srun_says_of_a_node_is_in_the_record_of_its_loss(
     nodes, words = read_loss(str(tmp_path))
     assert (nodes, done.stdout) == (["n2"], f"1: {words}\n"), done.stderr
     assert words.startswith(failed)
+
+
+@pytest.mark.parametrize(
+    ("heard", "found"),
+    [
+        ('users:(("python3",pid={stranger},fd=3))', "taken"),
+        ('users:(("python3",pid={child},fd=3))', "listens"),
+        ('users:(("ray::Proxy",pid={stranger},fd=3),("python3",pid={child},fd=3))', "listens"),
+        ('users:(("python3",pid={marked},fd=3))', "listens"),  # it has left its parents
+        ('users:(("redis-server",pid=1,fd=3))', "listens"),  # in a container
+        ("uid:1 ino:7", "taken"),  # another user's, whose processes are not shown
+        ("uid:123456 ino:7", "listens"),  # nobody's here: root of a container
+        ("ino:7", "listens"),  # root's: Docker's
+        (None, "listens"),  # there is no ss
+    ],
+)
+def test_a_role_listens_unless_its_port_is_seen_to_be_anothers(
+    tmp_path: Path, heard: str | None, found: str
+) -> None:
+    program = r"""
+        export JOBGEN_AGENT=$tmp_dir; sleep 60 & child=$!
+        ss() { [[ -n $told ]] && echo "$told" | sed "s/{child}/$child/"; }
+        readlink() { [[ $1 == /proc/1/* ]] && echo other || echo own; }
+        watch_port 20000; kill "$child"
+    """
+    (tmp_path / "program").write_text(f". {RUNTIME}/port.sh\n{program}")
+    with (
+        subprocess.Popen(["sleep", "60"]) as stranger,
+        subprocess.Popen(["env", f"JOBGEN_AGENT={tmp_path}", "sleep", "60"]) as marked,
+    ):
+        pids = {"stranger": stranger.pid, "marked": marked.pid, "child": "{child}"}
+        told = heard.format(**pids) if heard else ""
+        own = f"node=n1 attempt_dir={tmp_path} tmp_dir={tmp_path} told={shlex.quote(told)}"
+        done = subprocess.run(
+            ["bash", "-c", f"export {own}; bash -euo pipefail {tmp_path}/program; :"],
+            capture_output=True,
+            text=True,
+        )
+        stranger.kill()
+        marked.kill()
+    assert [name for name in ("listens", "taken") if (tmp_path / name).exists()] == [found], done
+    if found == "taken":
+        words = "port 20000 on n1 is in use by another program\n"
+        assert (tmp_path / "taken").read_text() == words
+
+
+@pytest.mark.parametrize(
+    ("status", "what"),
+    [
+        ("HTTP/1.0 200 OK", ""),
+        ("HTTP/1.1 404 Not Found", "HTTP/1.1 404 Not Found at http://127.0.0.1:{}/health"),
+        ("HTTP/1.0 503 Loading\u0007", "HTTP/1.0 503 Loading at http://127.0.0.1:{}/health"),
+        ("", "no answer at http://127.0.0.1:{}/health"),
+    ],
+)
+def test_what_a_server_answers_is_said(tmp_path: Path, status: str, what: str) -> None:
+    (tmp_path / "listens").touch()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(f"{status}\r\n".encode() if status else b"")
+
+        threading.Thread(target=answer, daemon=True).start()
+        ask = f"is_ready server http 127.0.0.1:{port} /health"
+        done = call(f'own=$PWD; {ask} || echo "$what"', "roles", folder=tmp_path)
+    assert done.stdout == (f"{what.format(port)}\n" if what else ""), done.stderr
+
+
+def test_a_file_of_before_the_job_is_called_old_and_does_not_count(tmp_path: Path) -> None:
+    program = """
+        this_script=$PWD/script
+        is_ready server file index.bin || echo "$what"
+        touch -d 2001-01-01 index.bin; touch -d 2002-02-02 script
+        is_ready server file index.bin || echo "$what"
+        touch index.bin; is_ready server file index.bin
+    """
+    said = "no file index.bin\nindex.bin is older than this job\n"
+    done = call(program, "roles", folder=tmp_path)
+    assert (done.stdout, done.returncode) == (said, 0), done.stderr
+
+
+@pytest.mark.parametrize(("first", "said"), [("server", "server"), ("client", "")])
+def test_a_role_that_failed_before_the_last_ended_fails_the_job(
+    tmp_path: Path, first: str, said: str
+) -> None:
+    """Both may have ended within one look; what a role does once the last has ended is its own."""
+    for second, (role, name) in enumerate(
+        sorted([("server", "failed"), ("client", "node-0.ended")], key=lambda one: one[0] != first)
+    ):
+        path = tmp_path / f"start-of-{role}" / name
+        path.parent.mkdir()
+        path.write_text("0 1\n")
+        os.utime(path, (second, second))
+    program = """
+        attempt_dir=$PWD run_dir=$PWD last=client stop=''
+        end_roles() { echo "ends:$1"; exit 0; }
+        (exit 1) & pid_of=([server]=$!); (exit 0) & pid_of+=([client]=$!)
+        until ! kill -0 "${pid_of[@]}" 2>/dev/null; do sleep 0.1; done; sleep 0.3
+        watch_roles
+    """
+    assert call(program, "roles", folder=tmp_path).stdout == f"ends:{said}\n"
 
 
 def test_processes_are_told_to_end_though_slurm_does_not_answer(tmp_path: Path) -> None:

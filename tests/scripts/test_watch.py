@@ -75,10 +75,9 @@ def test_a_role_gives_signs_while_the_node_of_the_script_answers(tmp_path: Path)
     (tmp_path / "role").write_text("role=train script_node=n1 MASTER_PORT=20005\n")
     program = "\n".join(
         [
-            'has() { declare -F "$1" >/dev/null; }',
-            'give_sign() { echo "asks $1"; }; end_job() { :; }',
-            f". {RUNTIME}/roles.sh; enter_role {tmp_path}/role",
-            "give_sign n2/20005",
+            "MASTER_ADDR=n2 tmp_dir=/ node_rank=0 node=n2 this_script=/",
+            f". {RUNTIME}/guard.sh; . {RUNTIME}/roles.sh; enter_role {tmp_path}/role",
+            'setsid() { echo "asks ${*: -2:1}"; }; start_guard; wait',
         ]
     )
     ended = subprocess.run(["bash", "-euc", program], capture_output=True, text=True)
