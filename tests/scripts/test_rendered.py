@@ -22,6 +22,8 @@ from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
 from jobgen.spec.load import load
 
+CPUS = {"cpus_per_node": 2}
+
 
 def scripts_for(scheduler: str) -> dict[str, str]:
     """The scripts for one scheduler, by name."""
@@ -220,3 +222,23 @@ def test_the_port_follows_from_the_jobs_number(job_number: str, port: int) -> No
     (found,) = ports
     program = f'job_number={job_number}; {found}\necho "$MASTER_PORT"'
     assert int(subprocess.check_output(["bash", "-c", program])) == port
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs", "local"])
+def test_a_script_that_sets_up_nothing_is_bash(scheduler: str, tmp_path: Path) -> None:
+    """A job of each mode on CPUs alone, whose functions have the least to say."""
+    sizes = [{"nodes": nodes, "walltime": "10m", **cpus} for nodes in (1, 2) for cpus in ({}, CPUS)]
+    (tmp_path / "own.sh").write_text("echo\n")
+    for mode, resources in product(("ray", "plain", "direct", "torchrun", "body"), sizes):
+        run = {"body": str(tmp_path / "own.sh")} if mode == "body" else {"script": "a.py"}
+        job = {"name": "a", "resources": resources, "run": run}
+        job |= {} if mode == "body" else {"launch": {"mode": mode}}
+        script = render(plan_of(job, scheduler=scheduler))
+        done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+        assert done.stderr == "", (mode, resources)
+        one = {"nodes": 1, "run": run, "launch": {"mode": mode}}
+        job = {"name": "a", "resources": {"nodes": 2}, "roles": {"one": one, "two": one}}
+        if mode != "body":
+            script = render(plan_of(job, scheduler=scheduler))
+            done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+            assert done.stderr == "", (mode, "roles")
