@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from jobgen.errors import Problem
@@ -62,7 +63,11 @@ def _name_test(name: str, ready: Ready) -> tuple[str, ...]:
     if ready.tcp:
         return "tcp", address
     if ready.file is not None:
-        return "file", ShellPath(ready.file)
+        # The script looks for it; only the role's own processes have JOBGEN_RUN_DIR.
+        own = re.sub(
+            r"\$(JOBGEN_RUN_DIR\b|\{JOBGEN_RUN_DIR\})", f"$run_dir/roles/{name}", ready.file
+        )
+        return "file", ShellPath(own)
     return () if ready.log is None else ("log", ready.log)
 
 

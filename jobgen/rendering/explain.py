@@ -157,7 +157,8 @@ def _list_roles(plan: Plan) -> Iterator[RoleRow]:
         ready = "is ready as soon as it starts"
         if role.test:
             kind, *words = role.test
-            passed = _WORDS["ready", kind].format(*words)
+            own = f"$run_dir/roles/{role.name}/"  # in the words of the spec
+            passed = _WORDS["ready", kind].format(*words).replace(own, "$JOBGEN_RUN_DIR/")
             ready = f"is ready once {passed}, within {format_time(role.within)}"
         ends = "may end before the job does" if role.alone else "fails the job if it ends early"
         ends = "the job ends with it" if role == plan.roles.main else ends

@@ -34,6 +34,7 @@ def describe_role(job: Subject) -> dict[str, Any]:
         # It is done once its file is there, and nothing says that it may be.
         "filed": (*role.test[:1], role.alone, role is job.roles[-1]) == ("file", False, False),
         "met": tested or port in " ".join(others),
+        "fixed": role.test[:1] == ("file",) and "$" not in role.test[1],
         "asked": not role.test and any(_asks(one, role) for one in job.roles),
         # The role that it asks, unless it is asked itself.
         "asks": "" if _serves(role) else "".join(servers[:1]),
@@ -72,6 +73,8 @@ def check_addresses(job: Subject) -> Found:
     role = job.role
     if role is None:
         return
+    for name in _list_unset(job, role):
+        yield "no-variable", "ready", {"name": name}
     text = read_text(role)
     known = {*list_names(job.whole), *os.environ, "MASTER_ADDR", "MASTER_PORT"}
     known |= {*job.plan.environment.variables, *re.findall(r"(\w+)=", text)}
@@ -80,3 +83,12 @@ def check_addresses(job: Subject) -> Found:
     names = re.findall(r"\$\{?([A-Z]\w*?_(?:ADDR|PORT|HOST|URL|NODE|IP)\w*)", text)
     for name in sorted({*names} - known):
         yield "no-address", "run", {"name": name, "have": have}
+
+
+def _list_unset(job: Subject, role: RolePlan) -> list[str]:
+    """Return the variables of its file that neither the script sets nor this shell."""
+    if role.test[:1] != ("file",):
+        return []
+    known = {"run_dir", *os.environ, *list_names(job.whole)}
+    names = re.findall(r"\$\{?(?!SLURM_|PBS_)(\w+)", role.test[1])
+    return [name for name in names if name not in known]

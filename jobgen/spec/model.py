@@ -443,7 +443,8 @@ class Ready(NamedTuple):
     tcp: Annotated[bool | None, "Something listens at its port, on its first node."] = None
     file: Annotated[
         str | None,
-        "A file that it writes, seen from every node; from where you submit. $NAME and ~ expand.",
+        "A file that it writes when ready, seen from every node; from where you submit. $NAME and ~"
+        " expand, and $JOBGEN_RUN_DIR is the role's run folder.",
     ] = None
     log: Annotated[Word | None, "An extended regular expression for a line it prints."] = None
     within: Annotated[Duration | None, "How long that may take; 10m by default."] = None

@@ -118,11 +118,20 @@ def find_conflicts(spec: JobSpec) -> Iterator[Conflict]:
         return
     yield from _check_job(spec, spec.roles)
     for index, (name, role) in enumerate(spec.roles.items()):
-        yield from refuse({"role_notice": role.notice and spec.on_walltime is None}, name=name)
+        rules = {
+            "role_notice": role.notice and spec.on_walltime is None,
+            "role_file": bool(spec.snapshot) and _find_file(role)[:1] not in "/$~",
+        }
+        yield from refuse(rules, name=name, file=_find_file(role))
         yield from _check_role(name, role, [*spec.roles], index)
         for key, message, hint in make_spec(spec, name, Spot(0, 1)).conflicts():
             yield find_path(name, key, role), message, hint
     yield from deal_nodes(spec)[1]
+
+
+def _find_file(role: Role) -> str:
+    """Return the file that shows that a role is ready; empty if something else does."""
+    return (role.ready and role.ready.file) or ""
 
 
 def _check_job(spec: JobSpec, roles: dict[str, Role]) -> Iterator[Conflict]:
@@ -218,6 +227,7 @@ def find_path(name: str, path: str, role: Role) -> str:
     head, key = re.split(r"[.\[]", f"{path}.")[:2]
     own = {
         "run": True,
+        "ready": True,
         "launch": key not in _SHARED,
         "environment": getattr(role.environment, key, None) is not None,
     }

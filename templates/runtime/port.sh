@@ -14,7 +14,7 @@ is_other() {    # whether those who listen are seen, and none is of this role
     [[ -z ${pid-} ]] || return 0
     uid=$(grep -oP -m 1 'uid:\K\d+' <<<"$heard") && [[ $uid != "$EUID" ]] && getent passwd "$uid"
 }
-is_own() {    # is_own PID: by its mark or its parents; of daemons and containers, nobody can tell
+is_own() {    # is_own PID: by its mark or its parents; a daemon or a container may be its own
     local it=$1
     if grep -qszxF "JOBGEN_AGENT=$tmp_dir" "/proc/$1/environ"; then return; fi
     if grep -qsP '^PPid:\t1$' "/proc/$1/status"; then return; fi

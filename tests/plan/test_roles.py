@@ -266,3 +266,23 @@ def test_a_list_of_gpus_is_refused_once_and_not_for_each_role() -> None:
         "resources.gpus_per_node: is a list, and the nodes of a job with roles are alike; give one"
         " number for all"
     ]
+
+
+@pytest.mark.parametrize("name", ["$JOBGEN_RUN_DIR", "${JOBGEN_RUN_DIR}"])
+def test_a_file_in_the_run_folder_of_the_role_shows_that_it_is_ready(name: str) -> None:
+    text = SPEC.replace("{http: /health", f"{{file: '{name}/is up'")
+    assert '900 file "${run_dir}/roles/server/is up"\n' in render(plan(text))
+    assert "JOBGEN_RUN_DIRS}/is up" in render(plan(text.replace(name, "${JOBGEN_RUN_DIRS}")))
+
+
+@pytest.mark.parametrize(
+    ("file", "refused"), [("up", True), ("out/up", True), ("$JOBGEN_RUN_DIR/up", False)]
+)
+def test_a_file_that_lies_elsewhere_in_a_snapshot_is_refused(file: str, refused: bool) -> None:
+    text = f"{SPEC.replace('{http: /health', f'{{file: {file}')}snapshot: true\n"
+    if refused:
+        (said,) = complaints(text)
+        words = f"'{file}' would be looked for where you submit, and with snapshot the role runs in"
+        assert f"roles.server.ready.file: {words}" in said
+    else:
+        assert plan(text)

@@ -500,6 +500,10 @@ def test_a_queue_may_have_a_dot_in_its_name(
         ("{http: /health}", "once http://$ONE_ADDR:$ONE_PORT/health answers, within 10m"),
         ("{tcp: true, within: 1m}", "once $ONE_ADDR:$ONE_PORT accepts connections, within 1m"),
         ("{file: started}", "once the file started is newer than the start of the job, within 10m"),
+        (
+            "{file: $JOBGEN_RUN_DIR/up}",
+            "once the file $JOBGEN_RUN_DIR/up is newer than the start of the job, within 10m",
+        ),
         ("{log: listening on}", "once its output has 'listening on', within 10m"),
     ],
 )

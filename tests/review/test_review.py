@@ -585,6 +585,19 @@ a server at another port than the one that is asked
       api: {nodes: 1, run: {command: [vllm, serve, m, --tp, 4]}, ready: {http: /health}}
       a: {nodes: 1, run: {script: train.py}}
     names $API_PORT nowhere, and ready asks there; let it listen at $API_PORT
+a file that two jobs at a time would share
+    resources: {walltime: 1h}
+    roles:
+      api: {nodes: 1, ready: {file: out/up}, run: {command: [a]}}
+      train: {nodes: 1, run: {script: t.py}}
+    roles.api.ready: names the same file for each job, and two at a time take each other's
+a file of a folder that nothing names
+    resources: {walltime: 1h}
+    environment: {variables: {OUT: /scratch/me}}
+    roles:
+      api: {nodes: 1, ready: {file: $OUT/up}, run: {command: [a]}}
+      train: {nodes: 1, run: {script: t.py}}
+    roles.api.ready: nothing sets $OUT for the script, which looks for the file; write $JOBGEN
 a port that no role listens at
     resources: {walltime: 1h}
     roles:
