@@ -109,25 +109,16 @@ def _has_use(script: Script, command: Command) -> bool:
 
 def list_lines_outside(script: Script) -> set[int]:
     """Return the lines of a script that submits itself which no job runs, as it has no number."""
-    lines = set[int]()
-    submissions = {line for line, _ in list_submissions(script)}
-    for command in script.commands:
-        if FORMS["no-job"].search(" ".join(command.texts)):
-            end = min((line for line in submissions if line > command.line), default=0)
-            lines.update(range(command.line, end + 1))
-    return lines
+    ends = [line for line, _ in list_submissions(script)]
+    asks = [x.line for x in script.commands if FORMS["no-job"].search(" ".join(x.texts))]
+    return {n for ask in asks for n in range(ask, 1 + min((x for x in ends if x > ask), default=0))}
 
 
 def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[int, str]]:
     """Yield the lines and words that ask for arguments, once each, but for what is `left` out."""
     loops, named = dict(_list_option_loops(script)), set[str]()
-    outside = list_lines_outside(script).union(*loops.values())
+    outside = list_lines_outside(script).union(*loops.values(), *_list_own_arguments(script))
     outside.difference_update({"remark": loops}.get(left, ()))  # of each, what asks for them
-    sets = [x for x in script.commands if x.name == "set" and x.openers <= {"for", "if"}]
-    for given in (x for x in sets if FORMS["gives"].match(script.lines[x.line - 1])):
-        block = {*given.blocks[-1:]} if "if" in given.openers else set[str]()
-        last = max(x.last_line for x in script.commands if block <= {*x.blocks})
-        outside.update(range(given.line + 1, last + 1))
     for item in script.commands:
         if item.function or item.line in outside or not _has_use(script, item):
             continue
@@ -140,6 +131,15 @@ def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[
             if not asked <= named:
                 yield line, text
             named |= asked
+
+
+def _list_own_arguments(script: Script) -> Iterator[range]:
+    """Yield the lines behind each `set --`, to the end of the `if` that it is in."""
+    sets = [x for x in script.commands if x.name == "set" and x.openers <= {"for", "if"}]
+    for given in (x for x in sets if FORMS["gives"].match(script.lines[x.line - 1])):
+        block = {*given.blocks[-1:]} if "if" in given.openers else set[str]()
+        last = max(x.last_line for x in script.commands if block <= {*x.blocks})
+        yield range(given.line + 1, last + 1)
 
 
 def _list_option_loops(script: Script) -> Iterator[tuple[int, range]]:
