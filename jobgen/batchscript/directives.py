@@ -340,11 +340,11 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
         return False
     indices, _, at_once = item.value.partition("%")
     numbers = sorted({*units.parse_ranges(indices)})
-    first, second = [*numbers, numbers[0]][:2]
-    even = second > first and numbers == [*range(first, numbers[-1] + 1, second - first)]
+    first, second = [*numbers, numbers[0] + 1][:2]
+    even = numbers == [*range(first, numbers[-1] + 1, second - first)]
     # Those of jobgen begin at 0, and OpenPBS does not set the variable of Torque.
     differs = numbers != [*range(len(numbers))] or item.option == "-t"
-    if differs and FORMS["of-array"].search(script.text):
+    if len(numbers) == 1 or (differs and FORMS["of-array"].search(script.text)):
         return False
     draft.put("array.tasks", len(numbers))
     draft.put("array.at_once", int(at_once or 0))

@@ -1038,11 +1038,17 @@ def test_of_an_option_that_stands_twice_the_last_is_the_reason() -> None:
     assert f"#SBATCH --array=4:8  ({WHY.KEY})" in text
 
 
-def test_single_tasks_of_an_array_keep_their_numbers() -> None:
-    cases = {"7": [7], "0-0": None, "3-3%1": [3], "5,1-3": [1, 2, 3, 5], "7,9": None}
-    for asked, numbers in cases.items():
+def test_an_array_of_one_task_keeps_its_directive_and_body() -> None:
+    """To jobgen it is a job, in which %a and SLURM_ARRAY_JOB_ID are none."""
+    for asked in ("7", "0-0", "3-3%1"):
         array = f"#SBATCH --array={asked}"
-        spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array)
+        assert kept("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array) == WHY.KEY
+        assert array in spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, array)["directives"]
+
+
+def test_tasks_of_an_array_keep_their_numbers() -> None:
+    for asked, numbers in {"5,1-3": [1, 2, 3, 5], "7,9": None, "0,1": None}.items():
+        spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         assert spec["array"].get("numbers") == numbers
         assert "directives" not in spec
 
