@@ -72,9 +72,8 @@ def settle(script: Script, draft: Draft) -> None:
 
 def _note_unread(script: Script, draft: Draft) -> None:
     """Name lines that look like directives and are none, or for which a scheduler refuses a job."""
-    for item in script.directives:
-        if not item.read:
-            draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
+    for item in [item for item in script.directives if not item.read]:
+        draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
     for number, text in script.dead_directives.items():
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
     for item, reason in list_refused(script):
@@ -101,14 +100,16 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     for item in strays.values():
         draft.lose(item.line, item.text, WHY.STRAY)
     for item in script.read_directives:
+        asked = f"{item.option} {item.value}"
+        rivals = item not in counting and item.option == "-l" and item.value not in values
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
-        elif FORMS["COMPLETED"].match(f"{item.option} {item.value}"):
+        elif FORMS["COMPLETED"].match(asked):
             draft.check(item.line, item.text, WHY.COMPLETED)
-        elif item not in counting and item.option == "-l" and item.value not in values:
+        elif rivals or FORMS["rival"].match(f"{asked} {script.value('--gres')}"):
             draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
-        elif item not in counting or FORMS["own"].fullmatch(f"{item.option} {item.value}"):
-            draft.keep(item.line, f"{script.can.sign} {item.option} {item.value}".rstrip())
+        elif item not in counting or FORMS["own"].fullmatch(asked):
+            draft.keep(item.line, f"{script.can.sign} {asked}".rstrip())
         elif (item.line in strays, item.value[-1:]) != (True, ","):  # a list that a blank cuts
             taken.append(_join_folder(script, item))
             if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
@@ -119,8 +120,7 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
 def list_counting(script: Script) -> list[DirectiveOption]:
     """Return the directives that count: of a resource of PBS the first, of an option the last."""
     items, adds = script.read_directives, FORMS["adds"].fullmatch
-    counts = {_name(item): item for item in items}
-    counts |= {_name(item): item for item in reversed(items) if item.option == "-l"}
+    counts = {_name(x): x for x in [*items, *(x for x in items[::-1] if x.option == "-l")]}
     return [item for item in items if adds(item.option) or item is counts[_name(item)]]
 
 

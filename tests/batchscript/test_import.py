@@ -2342,3 +2342,11 @@ def test_beside_a_kept_body_import_says_what_jobgen_could_start_itself(
     assert imported.body, imported.yaml
     said = [kind for kind in ("BY_RAY", "BY_ROLES") if vars(WHY)[kind] in imported.yaml]
     assert said == [could] * bool(could)
+
+
+def test_of_two_numbers_of_gpus_the_one_that_does_not_count_is_named() -> None:
+    for each, checks in (("1", [4]), ("a100:1", [4]), ("2", [])):
+        gpus = "#SBATCH --nodes=1", "#SBATCH --gres=gpu:2", f"#SBATCH --gpus-per-node={each}"
+        imported = import_body("python t.py", *gpus)
+        assert [left.line for left in imported.left if "counts here" in left.reason] == checks
+        assert yaml.safe_load(imported.yaml)["resources"]["gpus_per_node"] == 2
