@@ -1234,3 +1234,9 @@ def test_lightning_needs_a_task_for_each_gpu(body: str, each: int, found: bool) 
     asked = f"#SBATCH --nodes=2 --ntasks-per-node={each} --gres=gpu:4"
     faults = [x.message for x in check(make_script(body, asked)) if x.rule.id == "idle-gpus"]
     assert faults == [WHY.LONE_TASK] * found
+
+
+def test_an_exit_code_that_a_quoted_text_hides_is_kept_in_that_text() -> None:
+    inside = 'apptainer exec a.sif bash -c "\nsource e\npython t.py\necho end\n"'
+    fix = fixes_of(inside, "#SBATCH --nodes=1")["hidden-exit"]
+    assert fix.startswith("begin the text that holds it with set -e")

@@ -82,7 +82,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
-        fix = vars(WHY).get(_find_end(command, later), WHY.turn if turns else "")
+        end = "quoted" if command.line in script.documents else _find_end(command, later)
+        fix = vars(WHY).get(end, WHY.turn if turns else "")
         yield mark(command.place, message, fix=fix)
     elif turns:
         message = "the job's exit code is that of this loop's last turn alone"
@@ -106,9 +107,8 @@ def _find_beside(script: Script) -> Iterator[Fault]:
 
 def _find_end(command: Command, later: list[Command]) -> str:
     """Return what comes behind a command, or behind the group that it is part of."""
-    grouped = command.openers & {"(", "{"} and not command.function
     texts = [" ".join(item.texts) for item in later]
-    if grouped and "wait" in texts:
+    if command.openers & {"(", "{"} and not command.function and "wait" in texts:
         return "beside"
     saves = FORMS["saves"].match("\n".join([command.end, *texts]))
     return "saves" if saves else command.end
