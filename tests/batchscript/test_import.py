@@ -2350,3 +2350,10 @@ def test_of_two_numbers_of_gpus_the_one_that_does_not_count_is_named() -> None:
         imported = import_body("python t.py", *gpus)
         assert [left.line for left in imported.left if "counts here" in left.reason] == checks
         assert yaml.safe_load(imported.yaml)["resources"]["gpus_per_node"] == 2
+
+
+def test_what_holds_a_job_behind_its_program_is_not_left_out() -> None:
+    for last in ("tail -n 9 -f log", "sleep infinity", "sleep 2h"):
+        assert kept(f"./start.sh\n{last}", ONE_GPU) == WHY.AFTER
+    for last in ("tail -n 9 log", "sleep 5"):
+        assert not import_body(f"./start.sh\n{last}", ONE_GPU).body

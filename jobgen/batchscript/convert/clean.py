@@ -99,14 +99,14 @@ class _CleanSpec:
     def _check_after(self) -> None:
         kept = FORMS["keeps-code"].findall("\n".join(item.text for item in self.after))
         codes = "|".join([FORMS["code"].pattern, *(rf"\b{name}\b" for name in kept)])
-        for statement in self.after:
-            names = [command.name for command in statement.commands]
-            idle = bool(FORMS["idle-kind"].fullmatch(statement.kind))
-            idle &= all(map(purposes.list_pure, statement.commands))
-            idle |= all(map(purposes.only_looks, statement.commands))
-            judges = "exit" in names[1:] and not re.search(codes, statement.text)
-            refuse(statement.line, WHY.AFTER, judges, not idle)
-            self.draft.keep(statement.line, statement.text)
+        for item in self.after:
+            pure = all(map(purposes.list_pure, item.commands))
+            idle = bool(FORMS["idle-kind"].fullmatch(item.kind)) and pure
+            idle |= all(map(purposes.only_looks, item.commands))
+            ends = "exit" in [command.name for command in item.commands][1:]
+            lasts = FORMS["lasts"].search(item.text)
+            refuse(item.line, WHY.AFTER, ends and not re.search(codes, item.text), lasts, not idle)
+            self.draft.keep(item.line, item.text)
 
     def _make_reader(self) -> Reader:
         defaults = {name: own for _, name, own in straight.list_submitted(self.script) if own}
