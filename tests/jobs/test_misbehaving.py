@@ -22,6 +22,7 @@ from support import jobgen
 from jobgen import process
 from jobgen.jobs.record import JobRecord
 from jobgen.process import CommandResult
+from jobgen.schedulers import SCHEDULERS
 
 RUN = subprocess.run
 
@@ -469,3 +470,16 @@ def test_what_runs_is_not_submitted_again_whatever_is_said_of_it(
                 answer(state=state, history="echo '101|COMPLETED|None|1000000000|1'; exit 0")
                 assert {jobgen("submit").code, jobgen("submit").code} <= {2, 6}
                 assert list_accepted() == ["101"]
+
+
+def test_the_users_filters_hide_no_job_of_an_interrupted_submission(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "squeue").write_text(
+        '#!/bin/sh\n[ "$SQUEUE_PARTITION" ] || echo "job|7|/a.sbatch"\n'
+    )
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SQUEUE_PARTITION", "debug")
+    listed = SCHEDULERS["slurm"].queue.list_own_jobs(lambda argv: process.ask(argv).output, 0.0)
+    assert next(iter(listed)) == [("7", "/a.sbatch")]
