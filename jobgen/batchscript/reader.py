@@ -342,7 +342,8 @@ class Script:
         """How many tasks the job has room for on each node; 0 where the script does not say it."""
         return self.request.tasks if self.nodes or self.count("--ntasks-per-node") else 0
 
-    def list_set(self) -> set[str]:
+    @cached_property
+    def own_names(self) -> set[str]:
         """The names of the variables that its commands set."""
         return set[str]().union(*map(Command.list_set, self.commands))
 

@@ -10,8 +10,10 @@ watch_port() {    # watch_port PORT: looks who listens, on this node; what canno
 }
 is_other() {    # whether those who listen are seen, and none is of this role
     local pid uid
-    for pid in $(grep -oP 'pid=\K\d+' <<<"$heard"); do if is_own "$pid"; then return 1; fi; done
-    [[ -z ${pid-} ]] || return 0
+    while read -r pid; do
+        if is_own "$pid"; then return 1; fi
+    done < <(grep -oP 'pid=\K\d+' <<<"$heard")
+    [[ $heard != *pid=* ]] || return 0
     uid=$(grep -oP -m 1 'uid:\K\d+' <<<"$heard") && [[ $uid != "$EUID" ]] && getent passwd "$uid"
 }
 is_own() {    # is_own PID: by its mark or its parents; a daemon or a container may be its own

@@ -65,7 +65,7 @@ def _note_submission(script: Script, draft: Draft) -> None:
         if (line in outside or FORMS["itself"].search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, WHY.OF_ITSELF)
     unset = {"PBS_ARRAYID"} if script.value("-J") else {*directives.ARRAYS.values()}
-    indices = "|".join(unset - script.list_set()) or "-"
+    indices = "|".join(unset - script.own_names) or "-"
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")
     if index and not script.value("--array", "-t"):
         draft.lose(*index, WHY.OF_TORQUE if script.value("-J") else WHY.OF_ARRAY)

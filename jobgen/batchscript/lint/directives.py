@@ -77,7 +77,7 @@ def _find_unset(script: Script) -> Iterator[Fault]:
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
     """List the variables of a kind that the script does not set, where it first needs them."""
-    own = script.list_set()
+    own = script.own_names
     commands = [x.command for x in script.launches[::-1] if x.command.name != "echo"]
     read = {name: x.place for x in commands for name in FORMS[kind].findall(x.active)}
     return [(name, place) for name, place in read.items() if name not in own]

@@ -203,17 +203,16 @@ def _list_sruns(
 ) -> Iterator[tuple[Launcher, Agent | None]]:
     """Each srun that starts a program of a kind, without one of these options."""
     works = [item for item in reach.list_run(script) if of(item.started)]
-    own = script.list_set()
     for srun, agent in [(srun, item.agent) for item in works for srun in item.started.launchers]:
-        if srun.name == "srun" and variable not in own and not _is_told(script, srun, own, options):
+        if srun.name == "srun" and not _is_told(script, srun, variable, options):
             yield srun, agent
 
 
-def _is_told(script: Script, srun: Launcher, own: set[str], options: tuple[str, ...]) -> bool:
-    """Whether srun gets one of these options, or a variable that is not its `own` may have it."""
+def _is_told(script: Script, srun: Launcher, own: str, options: tuple[str, ...]) -> bool:
+    """Whether srun gets one of these options by its `own` variable, or another may have it."""
     held = {re.sub(r"\[.*|\W", "", name) for name, _ in srun.options if name[0] == "$"}
-    may_hold = held and (options[1] in join_acting(script) or not held <= own)
-    return bool(may_hold) or srun.value(*options) not in (None, "0")
+    may_hold = held and (options[1] in join_acting(script) or not held <= script.own_names)
+    return bool(may_hold) or own in script.own_names or srun.value(*options) not in (None, "0")
 
 
 def _says_cpus(script: Script, srun: Launcher) -> bool:
@@ -265,7 +264,7 @@ def _find_early(script: Script) -> Iterator[Fault]:
 def _list_early(script: Script, command: Command) -> tuple[list[Word], str]:
     """Return the words that the script's own shell expands, and a fix instead of the rule's."""
     if unwrap(command.words).launchers:
-        own = script.list_set().difference(re.findall(r"\bexport\s+(\w+)", script.text))
+        own = script.own_names.difference(re.findall(r"\bexport\s+(\w+)", script.text))
         return list(command.words), WHY.NOT_EXPORTED if own & list_names(command.active) else ""
     read = set(re.findall(r"\$\{?(\w+)", script.text))
     words = [word for name, word, _ in command.variables() if command.name or name in read]
