@@ -11,15 +11,19 @@ begin_walltime() {
     if has begin_chain; then begin_chain; fi
 }
 remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
-    local end=$((SECONDS + $1))
-    while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do sleep 1; done
+    local end=$((SECONDS + $1)) last=$SECONDS gap
+    while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do
+        sleep 1; gap=$((SECONDS - last)) last=$SECONDS
+        ((gap < 60)) || echo "$(($(<"$attempt_dir/end") + gap))" >"$attempt_dir/end"
+        ((gap < 60)) || end=$((end + gap))    # while a job is suspended, its walltime stands still
+    done
     kill -USR1 "$$" 2>/dev/null
 }
+read_clock() { printf -v now '%(%s)T' -1; read -r run_end <"$attempt_dir/end" || :; }
 mind_walltime() {    # unless something has failed already: then the job is about to end
     if grep -qs . "$attempt_dir"/{,start-of-*/}failed; then return 0; fi
     if [[ -z $warned ]]; then
-        warned=$SECONDS
-        printf -v now '%(%s)T' -1
+        warned=$SECONDS && read_clock
         say "the walltime ends in $((run_end - now)) s: the program is asked to stop"
         : >"$run_dir/STOP"
         if has settle_chain; then queue_successor; fi
@@ -29,7 +33,7 @@ mind_walltime() {    # unless something has failed already: then the job is abou
     fi
 }
 note_signal() {    # reaching the walltime, also one made shorter by qalter, is not a cancellation
-    printf -v now '%(%s)T' -1
+    read_clock
     if grep -qs -D skip '^=>> PBS: job killed: walltime' "/proc/$$/fd/2"; then run_end=$now; fi
     if has settle_chain && ((now >= run_end)); then early_outcome='continued 143'; fi
 }

@@ -619,6 +619,19 @@ def test_a_role_that_failed_before_the_last_ended_fails_the_job(
     assert call(program, "roles", folder=tmp_path).stdout == f"ends:{said}\n"
 
 
+def test_a_suspension_moves_the_end_of_the_walltime(tmp_path: Path) -> None:
+    """PBS stops the clock of a job that it suspends (stop_walltime of pbs_mom)."""
+    program = """
+        attempt_dir=$PWD jump=3600 SECONDS=0; echo 5000 >end
+        sleep() { SECONDS=$((SECONDS + jump)) jump=1; }
+        kill() { [[ $1 == -0 ]] || echo "told after $((SECONDS / 10 * 10)) s"; }
+        remind 20
+        read_clock && echo "ends at $run_end"
+    """
+    done = call(program, "notice", folder=tmp_path)
+    assert done.stdout == "told after 3620 s\nends at 8600\n", done.stderr
+
+
 def test_processes_are_told_to_end_though_slurm_does_not_answer(tmp_path: Path) -> None:
     program = """
         sleep 60 & child=$! job_id=7 stop=''
