@@ -40,12 +40,17 @@ class CommandResult(NamedTuple):
         return f"{command} failed with exit code {self.code}: {self.words[:2000]}"
 
 
-def run(argv: Sequence[str], *, timeout: float = TIMEOUT_SECONDS) -> str:
+def run(
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+) -> str:
     """Run a scheduler's command; return what it prints on stdout.
 
     Raises as `ask`, and RefusedError, with the command's own words, if it fails.
     """
-    answer = ask(argv, timeout=timeout)
+    answer = ask(argv, environment=environment, timeout=timeout)
     if answer.code:
         raise RefusedError(answer.refusal(argv[0]))
     return answer.output

@@ -10,6 +10,7 @@ import errno
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from jobgen import process
 from jobgen.errors import (
@@ -225,7 +226,9 @@ def search_jobs(intents: Sequence[Intent]) -> Mapping[str, list[str]]:
     known: dict[str, set[str]] = {intent.token: set() for intent in intents}
     queue = SCHEDULERS[intents[0].job.scheduler].queue
     since = min(intent.job.submitted for intent in intents)
-    for listed in queue.list_own_jobs(process.run, since):
+    # The user's filters, such as SQUEUE_PARTITION, would hide a job (src/squeue/opts.c).
+    ask = partial(process.run, environment=queue.make_environment(os.environ))
+    for listed in queue.list_own_jobs(ask, since):
         for token, ids in known.items():
             ids.update(job_id for job_id, words in listed if token in words)
         if all(known.values()):

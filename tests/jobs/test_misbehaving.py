@@ -14,15 +14,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support import jobgen
 
 from jobgen import process
+from jobgen.jobs.hand_over import search_jobs
 from jobgen.jobs.record import JobRecord
 from jobgen.process import CommandResult
-from jobgen.schedulers import SCHEDULERS
 
 RUN = subprocess.run
 
@@ -481,5 +482,6 @@ def test_the_users_filters_hide_no_job_of_an_interrupted_submission(
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("SQUEUE_PARTITION", "debug")
-    listed = SCHEDULERS["slurm"].queue.list_own_jobs(lambda argv: process.ask(argv).output, 0.0)
-    assert next(iter(listed)) == [("7", "/a.sbatch")]
+    job = SimpleNamespace(scheduler="slurm", submitted=0.0)
+    intent: Any = SimpleNamespace(token="a.sbatch", job=job)
+    assert search_jobs([intent]) == {"a.sbatch": ["7"]}

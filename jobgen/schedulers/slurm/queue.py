@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -161,10 +160,8 @@ def _name_nodes(job_id: str, reason: str, ask: base.Ask) -> str:
 
 def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
     """squeue has each job's script, for some minutes after its end; sacct the whole command."""
-    # The user's filters, such as SQUEUE_PARTITION, would hide a job (src/squeue/opts.c).
-    filters = [f"--unset={name}" for name in os.environ if name.startswith("SQUEUE_")]
     argv = ["squeue", "--me", "--states=all", "--noheader", "--format=job|%i|%o"]
-    yield _parse_listing(ask(["env", *filters, *argv] if filters else argv))
+    yield _parse_listing(ask(argv))
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since - base.CLOCKS))
     argv = ["sacct", "--allocations", "--noheader", "--parsable2", f"--starttime={start}"]
     try:
