@@ -39,7 +39,7 @@ def _starts_elsewhere(script: Script, launch: LaunchCommand) -> bool:
     """Whether a command starts more than some helper on a part of the nodes."""
     if launch.started.launchers:
         part = 0 < reach.find_reach(script, launch).nodes < (script.nodes or math.inf)
-        return not part and launch.started.name not in HELPING
+        return not part and works(launch.started)
     if launch.command.name in PRINTS and not launch.command.redirects:
         return False
     # What runs only for its output to be read starts nothing.
