@@ -39,9 +39,9 @@ def _list_lines(job: Subject) -> _Texts:
     variables = [f"{name}={value}" for name, value in environment.variables.items()]
     yield "names", "environment", " ".join([*environment.from_shell, *variables])
     lines = loaded.text.split("\n")
-    pasted = [(at, one) for at, one in enumerate(lines, 1) if one.startswith(("#SBATCH ", "#PBS "))]
-    for at, _ in pasted[:1]:
-        yield "pasted", f"{loaded.file}:{at}", "\n".join(one for _, one in pasted)
+    pasted = ((at, one) for at, one in enumerate(lines, 1) if one.startswith(("#SBATCH ", "#PBS ")))
+    for at, line in itertools.islice(pasted, 1):
+        yield "pasted", f"{loaded.file}:{at}", line
     for path, where in loaded.positions.items():
         if where.file == loaded.file and 0 < where.line <= len(lines):
             text = lines[where.line - 1][where.column - 1 :]
