@@ -14,8 +14,9 @@ remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     local end=$((SECONDS + $1)) last=$SECONDS gap
     while ((SECONDS < end)) && kill -0 "$$" 2>/dev/null; do
         sleep 1; gap=$((SECONDS - last)) last=$SECONDS
-        ((gap < 60)) || echo "$(($(<"$attempt_dir/end") + gap))" >"$attempt_dir/end"
-        ((gap < 60)) || end=$((end + gap))    # while a job is suspended, its walltime stands still
+        if ((gap >= 60)); then    # while a job is suspended, its walltime stands still
+            end=$((end + gap)); echo "$(($(<"$attempt_dir/end") + gap))" >"$attempt_dir/end"
+        fi
     done
     kill -USR1 "$$" 2>/dev/null
 }
