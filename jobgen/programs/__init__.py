@@ -147,6 +147,5 @@ def _measure(plan: Plan) -> JobSize:
         asked=f"{plan.launch.launcher} {plan.can.own_path=} {plan.requests} {environment}",
         offline=plan.site.internet == "none",
         fewest=nodes.fewest or 0,
-        memory=(nodes.own[0].memory or 0) // 1024**2,
         cpus=nodes.own[0].cpus or 0,
     )

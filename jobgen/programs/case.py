@@ -87,7 +87,6 @@ class Case:
             "denied": bool(self.off) and not placed,
             "read": self.read.sure,
             "alone": not (made or may_make) and not mpi and (trains or not (divides or strange)),
-            "configured": bool(self.file),
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
         }
 
@@ -136,7 +135,6 @@ def _answer(size: JobSize) -> dict[str, bool]:
         "shared": size.processes > 1,
         "nodes": size.nodes > 1,
         "idle": size.processes == 1 < size.gpus,
-        "old": bool(read_form("old-gpu").search(size.asked)),
         "array": size.tasks > 1,
     }
 

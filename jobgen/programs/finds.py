@@ -8,12 +8,11 @@ import math
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, UNKNOWN, Call, Module, Surroundings, read_form, spell_form
+from jobgen.programs.text import SCOPES, Call, read_form, spell_form
 from jobgen.review.subject import is_below
 from jobgen.spec.table import read_here
 
@@ -88,46 +87,6 @@ def _find_lacking(case: Case) -> list[Call]:
     return [one for one in case.source.project.outside if one.head not in has]
 
 
-def _find_wrapped(case: Case) -> list[Call]:
-    """Return the calls of what DistributedDataParallel does not hand on of the model in it."""
-    code, of_module = case.source.project.code, read_form("of-module").fullmatch
-    calls = [one for one in case.source.calls if _names_wrapped(case, one)]
-    return [
-        call._replace(about={"name": name, "attribute": own})
-        for call in filter(lambda one: case.source.is_reached(one.place), calls)
-        for name, own in [call.name.split(".")[:2]]
-        if not of_module(own)
-        and re.search(rf"(def|class) {own}\b|\bself\.{own}\b[^\n=(]* = ", code)
-    ]
-
-
-def _names_wrapped(case: Case, call: Call) -> bool:
-    """Whether a call is of an attribute of what is surely a wrapped model."""
-    if "." not in call.name or PLACES["imported"](case, call):
-        return False
-    values = map(ast.unparse, call.module.list_values(call.head, call))
-    return [*map(bool, map(read_form("wraps").match, values))] == [True]
-
-
-def _find_unused(case: Case) -> list[Call]:
-    """Return the layers of own modules that nothing names but the line that makes them."""
-    places, words = list[Call](), Counter(re.findall(r"\w+", case.source.project.code))
-    for module in case.source.project.modules:
-        for key, (first, *_) in module.assigned.items():
-            made = _name_layer(module, *first)
-            if made and words[key.removeprefix("self.")] == 1:
-                places.append(Call(*first, made, {"name": key}))
-    return [one for one in places if case.source.is_reached(one.place)]
-
-
-def _name_layer(module: Module, place: Surroundings, value: ast.expr) -> str:
-    """Return what makes a layer with weights, if this value of a method's own model is one."""
-    around = place.scope.place.scope if place.scope else None
-    made = isinstance(value, ast.Call) and module.name(value.func)
-    own = around and not around.free
-    return made if made and own and read_form("has-weights").match(made) else ""
-
-
 def _find_idle_settings(case: Case) -> list[Call]:
     """Return what is made by Accelerate, beside a file that `accelerate launch` alone reads."""
     calls = [one for one in case.source.find("makes") if one.head in ("accelerate", "trl")]
@@ -140,15 +99,6 @@ def _find_idle_settings(case: Case) -> list[Call]:
     return []
 
 
-def _repeats(case: Case, _: Call) -> bool:
-    """Whether several tasks have one value of each option that some text is made of."""
-    lines = "\n".join(read_form("made-text").findall(case.source.project.code))
-    named = [one for one in case.swept if re.search(rf"\b{one.replace('-', '_')}\b", lines)]
-    option = re.compile(rf"--?(?:{'|'.join(named)})[= ]\S+")
-    values = {*map(tuple, map(option.findall, map(" ".join, case.size.swept)))}
-    return bool(named) and len(values) < len(case.size.swept)
-
-
 FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "empty": _find_idle_text,
     "main-not-called": _find_uncalled,
@@ -156,8 +106,6 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "unread-variable": _find_variables,
     "module-untracked": _find_untracked,
     "no-package": _find_lacking,
-    "refused.attribute": _find_wrapped,
-    "refused.unused": _find_unused,
     "idle-settings": _find_idle_settings,
     "no-entry": _find_entries,
     "no-entry.more": _find_entries,
@@ -246,11 +194,7 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "misshaped": lambda case, call: (
         math.prod(map(int, re.findall(r"\d+", call.about["shape"]))) != case.size.world_size
     ),
-    "repeated": _repeats,
     "looked-for": lambda case, call: all(
         all(map(read_form("looks").search, way)) for way in case.source.list_ways(call.place)
-    ),
-    "shuffled": lambda _, call: (
-        "sampler" in call.given and ast.unparse(call.given.get("shuffle", UNKNOWN)) == "True"
     ),
 }

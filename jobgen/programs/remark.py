@@ -40,8 +40,7 @@ class JobSize(NamedTuple):
     packages: frozenset[str] | None = None  # that its venv has, if it surely sees no others
     venv: str = ""
     stepped: str = ""  # the launcher of its own that starts it
-    memory: int = 0  # of a node, in GiB, if the job says how much
-    cpus: int = 0  # of a node, too
+    cpus: int = 0  # of a node, if the job says how many
     roles: str = ""  # the names of others, on other nodes, as in their variables
     ports: str = ""  # at which these listen
     asked: str = ""  # its launcher, what it asks the scheduler for, and its environment, in words

@@ -167,19 +167,7 @@ class Module:
 
     def _read_line(self, node: ast.stmt, place: Surroundings) -> Surroundings | None:
         self._walk([node], place)
-        return self._keep_end(node, place) if _leaves(node) else place
-
-    def _keep_end(self, node: ast.stmt, place: Surroundings) -> Surroundings | None:
-        """Keep that the program fails here, if a test decides about it."""
-        if place.tests and read_form("fails").match(ast.unparse(node)):
-            failure = ast.Call(ast.Name("_"), [place.tests[-1]], [], lineno=node.lineno)
-            self._waiting.append((place, failure, "raise"))
-        return None
-
-    def _read_assert(self, node: ast.Assert, place: Surroundings) -> Surroundings:
-        self._walk([node], place)
-        self._keep_end(node, place.under(ast.UnaryOp(ast.Not(), node.test)))
-        return place
+        return None if _leaves(node) else place
 
     def _read_if(self, node: ast.If, place: Surroundings) -> Surroundings:
         """Read both ways of an `if`; what stands behind one that leaves is under the other."""
@@ -377,7 +365,6 @@ _BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)
 # What reads a kind of statement, and returns the place of what stands behind it.
 _READS: dict[type, Callable[[Module, Any, Surroundings], Surroundings | None]] = {
     ast.If: Module._read_if,
-    ast.Assert: Module._read_assert,
     ast.Try: Module._read_try,
     ast.Assign: Module._read_assign,
     ast.ClassDef: Module._read_class,
