@@ -55,12 +55,13 @@ class Case:
             "few": size.processes - 2,
             "all_gpus": size.nodes * size.gpus,
             "count": len(self.words),
+            "numbers": "|".join(map(str, range(len(self.words) + 1))),  # of sys.argv
             "parts": "|".join(self.swept).replace("-", "_") or "(?!)",
             "reader": PYTHON,
         }
         # By the words of `needs`, and the names of rules, whether they hold.
         self.answers = dict.fromkeys(read_rules(), False) | _answer(size)
-        self.answers |= self._describe() | {"sound": True}
+        self.answers |= self._describe()
 
     def _describe(self) -> dict[str, bool]:
         """Answer what the rules need of the program."""

@@ -9,10 +9,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import SCOPES, Call, read_form, spell_form
+from jobgen.programs.text import UNKNOWN, Call, read_form, spell_form
 from jobgen.review.subject import is_below
 from jobgen.spec.table import read_here
 
@@ -29,12 +30,25 @@ def _find_idle_text(case: Case) -> list[Call]:
     return [] if kinds and kinds <= {ast.Import, ast.ImportFrom} else [entry.whole]
 
 
-def _find_uncalled(case: Case) -> list[Call]:
-    """Return the function that a program seems to begin with, if nothing is called."""
-    whole, idle = case.source.project.entry.whole, _find_idle_text(case)
-    defined = [one for one in case.source.project.entry.tree.body if isinstance(one, SCOPES)]
-    mains = [one for one in defined if re.match("main|train$|run$", one.name)]
-    return [whole._replace(node=one, about={"name": one.name}) for one in mains[-1:] if idle]
+def _find_swallowed(case: Case) -> list[Call]:
+    """Return the `except` around the whole program by which the job ends well all the same."""
+    entry, runs = case.source.project.entry, read_form("whole-program").search
+    starts = (one for one in entry.tree.body if getattr(one, "name", "main") == "main")
+    inner = chain(*(getattr(one, "body", ()) for one in (entry.tree, *starts)))
+    tries = [one for one in inner if isinstance(one, ast.Try)]
+    tries = [one for one in tries if any(map(runs, map(ast.unparse, one.body)))]
+    lasts = chain(*(one.handlers[-1:] for one in tries))
+    return [entry.whole._replace(node=one) for one in lasts if _swallows(one, entry.code)]
+
+
+def _swallows(last: ast.ExceptHandler, code: str) -> bool:
+    leaves = any(isinstance(one, _GOES_ON) for one in ast.walk(last))
+    behind = "".join(code.splitlines(keepends=True)[last.lineno - 1 :])
+    every = ast.unparse(last.type or UNKNOWN) in ("Exception", "BaseException", UNKNOWN.id)
+    return every and not leaves and not read_form("ends-otherwise").search(behind)
+
+
+_GOES_ON = (ast.Raise, ast.Return, ast.Break, ast.Continue, ast.Assign)
 
 
 def _find_faults(case: Case) -> list[Call]:
@@ -101,7 +115,7 @@ def _find_idle_settings(case: Case) -> list[Call]:
 
 FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "empty": _find_idle_text,
-    "main-not-called": _find_uncalled,
+    "swallowed": _find_swallowed,
     "unknown-argument": _find_faults,
     "unread-variable": _find_variables,
     "module-untracked": _find_untracked,
@@ -173,6 +187,8 @@ def _has_option(call: Call, names: Sequence[str]) -> bool:
 PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "certain": _is_under("shared-test"),
     "counted": _is_under("counts"),
+    "first": _is_under("first-rank"),
+    "if-there": _is_under("refuses"),
     "always": lambda case, call: not all(case.source.list_ways(call.place)),
     "leading": _is_leading,
     "lonely": _is_lonely,
@@ -181,16 +197,12 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
         any(map(read_form("of-rank").search, way)) for way in case.source.list_ways(call.place)
     ),
     "tried": lambda _, call: call.place.tried,
-    "imported": lambda _, at: at.head in at.module.names or ast.unparse(at.node.func) != at.name,
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
     "entry": lambda case, call: call.module is case.source.project.entry,
     "passed": lambda case, call: _has_option(call, case.passed),
     "differing": lambda case, call: _has_option(call, case.swept),
     "left-off": lambda case, call: _has_option(call, [one.lstrip("-") for one in case.size.off]),
-    "trained": lambda case, call: any(
-        one.place.scope is call.place.scope for one in case.source.find("loops")
-    ),
     "misshaped": lambda case, call: (
         math.prod(map(int, re.findall(r"\d+", call.about["shape"]))) != case.size.world_size
     ),

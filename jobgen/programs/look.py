@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -20,8 +20,6 @@ from jobgen.programs.remark import JobSize, Remark, join_remarks, make_remark, r
 from jobgen.programs.source import Source
 from jobgen.programs.text import Call, Module, is_newer, spell_form
 from jobgen.spec import tables
-
-_IDLE = {"empty", "main-not-called"}  # by which nothing is run that more could be said of
 
 
 def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
@@ -44,33 +42,24 @@ def check_program(path: str, size: JobSize, *roots: str) -> list[Remark]:
     for name, rule in read_rules().items():
         if "needs" in rule:
             look.apply(name, rule)
+        if look.case.answers["empty"]:
+            break  # as nothing is run that more could be said of
     remarks = [join_remarks(*same) for same in look.remarks.values()]
     return sorted(remarks, key=lambda one: (one.path != path, *one[:2]))
 
 
-def _list_tests(case: Case, at: Call) -> str:
-    """Return the tests on the way to a place, if there is one way."""
-    ways = case.source.list_ways(at.place)
-    return "\n".join(map(at.fill, ways[0])) if len(ways) == 1 else ""
-
-
-# What a rule matches by a key of its own, the cheapest first: the words of a place, ...
+# What a rule matches by a key of its own, the cheapest first: the words of a place, the job, ...
 _MATCHED: dict[str, Callable[[Case, Call], str]] = {
-    "inside": lambda _, at: at.place.scope.name if at.place.scope else "",
     "where": lambda _, at: at.text,
     "unless": lambda _, at: at.text,
-    "within": lambda _, at: "\n".join(map(ast.unparse, at.place.within)),
     "to": lambda _, at: at.target,
-    "elsewhere": lambda _, at: at.target,
     "words": lambda case, _: "\n".join(case.given),
     "settings": lambda case, _: "\n".join(map(" ".join, case.settings)),
     "job": lambda case, _: case.size.asked,
-    "no-job": lambda case, _: case.size.asked,
-    "under": _list_tests,
-    "has": lambda case, _: case.source.project.code,
-    "lacks": lambda case, _: case.source.project.code,
+    "with": lambda case, _: case.source.project.code,
+    "without": lambda case, _: case.told,
 }
-_DENIED = {"unless", "elsewhere", "lacks", "no-job"}  # and must not match
+_DENIED = {"unless", "without"}  # and must not match
 
 
 class _Look:
@@ -86,8 +75,10 @@ class _Look:
         if not of_job.items() <= self.case.answers.items():
             return
         places = FINDS[name](self.case) if name in FINDS else self._find_places(rule)
-        holds = partial(self._holds, rule["holds"]) if "holds" in rule else None
-        for at in filter(holds, places) if places and self._allows(rule) else ():
+        fitting = [fit for at in places if (fit := self._fit(rule, at))]
+        if "every" in rule and len(fitting) < len(places):
+            return
+        for at in filter(partial(self._holds, rule.get("holds", "True")), fitting):
             if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
                 self._say(name, at)
 
@@ -98,35 +89,27 @@ class _Look:
             return self.case.source.values.find_value(node, at.module) is True
         return False
 
-    def _allows(self, rule: dict[str, str]) -> bool:
-        """Whether the program has what a rule wants in it, and nothing that speaks against it."""
-        without, wanted = rule.get("without"), self._fill(rule.get("with", ""))
-        against = without and re.search(self._fill(without), self.case.told)
-        return not against and re.search(wanted, self.case.source.project.code) is not None
-
     def _find_places(self, rule: dict[str, str]) -> list[Call]:
-        """Return the calls that a rule is about; without `calls`, the lines that it matches."""
+        """Return the calls that a rule is about, or the first line of a file; or the program."""
         if "calls" in rule:
-            return self._find_calls(rule)
-        modules = self.case.source.project.modules[: None if "anywhere" in rule else 1]
-        return [place for one in modules if (place := self._find_text(rule, one))]
+            calls = self.case.source.find(rule["calls"])
+            return [*map(_name_option, calls)] if rule["calls"] == "option" else calls
+        modules = self.case.source.project.modules
+        if "line" not in rule:
+            return [modules[0].whole]
+        form = re.compile(self._fill(rule["line"]), re.MULTILINE)
+        found = (self._find_line(form, one) for one in modules[: None if "anywhere" in rule else 1])
+        return [*filter(None, found)]
 
-    def _find_text(self, rule: dict[str, str], module: Module) -> Call | None:
-        """Return the line of a file that a rule is about, if the program comes to what it calls."""
-        match = re.search(self._fill(rule.get("with", "")), module.code)
+    def _find_line(self, form: re.Pattern[str], module: Module) -> Call | None:
+        """Return the line of a file that has a form, if the program comes to what it calls."""
+        match = form.search(module.code)
         if not match:
             return None
-        start = match.start("at" if "at" in match.re.groupindex else 0)
-        line = ast.Pass(lineno=module.code.count("\n", 0, start) + 1)
+        line = ast.Pass(lineno=module.code.count("\n", 0, match.start()) + 1)
         at = next((one for one in module.calls if one.line == line.lineno), module.whole)
         reached = self.case.source.is_reached(at.place)
-        return self._fit(rule, at._replace(node=line, about=match.groupdict())) if reached else None
-
-    def _find_calls(self, rule: dict[str, str]) -> list[Call]:
-        calls = self.case.source.find(rule["calls"])
-        named = map(_name_option, calls) if rule["calls"] == "option" else calls
-        places = [place for call in named if (place := self._fit(rule, call))]
-        return [] if "every" in rule and len(places) < len(calls) else places
+        return at._replace(node=line, about=match.groupdict()) if reached else None
 
     def _fit(self, rule: dict[str, str], at: Call) -> Call | None:
         """Return a place with the groups of what it matches of a rule; None where it does not."""
@@ -136,30 +119,17 @@ class _Look:
                 if (match is None) != (key in _DENIED):
                     return None
                 at = at._replace(about={**at.about, **(match.groupdict() if match else {})})
-        if "others" in rule and not all(self._match_calls(rule["others"], at)):
-            return None
-        if "beside" not in rule:
-            return at
-        beside = next(filter(None, self._match_calls(rule["beside"], at)), None)
-        return beside and at._replace(about={**at.about, **beside.groupdict()})
-
-    def _match_calls(self, wanted: str, at: Call) -> Iterator[re.Match[str] | None]:
-        """Yield what a rule wants of other calls, of a kind, as far as each has it."""
-        kind, _, form = wanted.partition(" ")
-        form = self._fill(form, at)
-        return (re.search(form, other.text) for other in self.case.source.find(kind))
+        return at
 
     def _fill(self, form: str, at: Call | None = None) -> str:
         """Return a regular expression with what the job has, and forms of `forms.txt`, in it."""
-        return re.sub("<<(below )?(.+?)>>", partial(self._give, at), form)
+        return re.sub("<<(.+?)>>", partial(self._give, at), form)
 
     def _give(self, at: Call | None, word: re.Match[str]) -> str:
-        if word[1]:
-            return "|".join(map(str, range(self.case.values[word[2]]))) or "(?!)"
-        if at and word[2] in at.about:
-            return re.escape(at.about[word[2]] or "")
+        if at and word[1] in at.about:
+            return re.escape(at.about[word[1]] or "")
         values = self.case.values
-        return str(values[word[2]]) if word[2] in values else spell_form(word[2])
+        return str(values[word[1]]) if word[1] in values else spell_form(word[1])
 
     def _say(self, name: str, at: Call) -> None:
         """Keep a remark on a place, unless a comment there silences it."""
@@ -171,7 +141,6 @@ class _Look:
         if not module.silences(at.line, remark.rule):
             self.remarks.setdefault(remark.message, []).append(remark)
             self.case.answers |= {name: True, remark.rule: True}
-            self.case.answers["sound"] &= remark.rule not in _IDLE
 
 
 def _name_option(call: Call) -> Call:

@@ -39,7 +39,6 @@ class Surroundings(NamedTuple):
     scope: Scope | None = None  # the function or class around it
     tests: tuple[ast.expr, ...] = ()  # that hold here
     tried: bool = False  # whether a `try` stands around it
-    within: tuple[ast.expr, ...] = ()  # what each `with` around it enters
 
     def under(self, test: ast.expr) -> Surroundings:
         """The same place where a further test holds."""
@@ -189,8 +188,7 @@ class Module:
 
     def _read_block(self, node: Any, place: Surroundings) -> Surroundings:
         self._walk([getattr(node, name, None) for name in _HEADS], place)
-        entered = (one.context_expr for one in getattr(node, "items", ()))
-        self._read(node.body, place._replace(within=(*place.within, *entered)))
+        self._read(node.body, place)
         self._read(getattr(node, "orelse", ()), place)
         return place
 
@@ -360,7 +358,6 @@ def _leaves(node: ast.AST) -> bool:
 
 
 _ENDS = frozenset({"quit", "exit", "sys.exit", "os._exit", "parser.error"})
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BLOCKS = (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith)
 # What reads a kind of statement, and returns the place of what stands behind it.
 _READS: dict[type, Callable[[Module, Any, Surroundings], Surroundings | None]] = {

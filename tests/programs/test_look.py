@@ -289,9 +289,7 @@ def test_a_wrapper_that_submits_jobs_is_found() -> None:
 
 
 def test_a_program_that_is_named_as_a_command_is_read() -> None:
-    text = "#!/usr/bin/env python\nimport torch.distributed as d\nd.init_process_group()\n"
-    Path("train.py").write_text(text, newline="\r\n")
-    assert list_rules("{command: [./train.py]}") == ["line-ends"]
+    assert list_rules("{command: [./train.py]}", train=ALONE) == ["no-process-group"]
 
 
 def test_a_module_finds_its_package_from_here() -> None:
@@ -367,7 +365,10 @@ PARSES = "import argparse\np = argparse.ArgumentParser()\n"
             f"{PARSES}p.add_argument('--out', default=pathlib.Path('a'))\nsave()",
             "saves in a, where --out",
         ),
-        (f"{PARSES}p.add_argument('--resume', action='store_true')", "run.args.resume: true"),
+        (
+            f"{PARSES}p.add_argument('--resume', action='store_true')\nrun()",
+            "run.args.resume: true",
+        ),
         (f"{PARSES}p.add_argument('--resume', default='a.pt')", ""),
         ("import torch\ntorch.save({'a': 1}, 'last.pt')", "saves in last.pt: the chain ends"),
         ("import torch\ntorch.save(net.state_dict(), 'last.pt')", "in last.pt: the chain ends"),
@@ -505,7 +506,7 @@ def test_a_launcher_in_the_command_is_no_torchrun() -> None:
 
 
 def test_a_role_on_other_nodes_is_not_asked_at_localhost() -> None:
-    write(train="import os\nurl = f\"http://localhost:{os.environ['JUDGE_PORT']}\"\n")
+    write(train="import os\nurl = f\"http://localhost:{os.environ['JUDGE_PORT']}\"\nask(url)\n")
     spec = SPEC.replace("run: {RUN}\n", "").replace("nodes: 2", "nodes: 3")
     roles = "roles:\n  judge: {nodes: 1, run: {script: judge.py}}\n"
     Path("job.yaml").write_text(f"{spec}{roles}  main: {{nodes: 2, run: {{script: train.py}}}}\n")
@@ -632,13 +633,6 @@ def test_tasks_that_save_to_one_place(save: str, array: str, rules: list[str]) -
             "launch: {mode: ray}\n",
             "no-ray: ",
         ),
-        (
-            OWN + "p.add_argument('--amp', type=bool).parse()",
-            ", args: [--amp, 'False']",
-            "",
-            "argument-is-true: type=bool treats every value as True, and the job gives --amp a no",
-        ),
-        (OWN + "p.add_argument('--amp', type=bool).parse()", ", args: [--amp, 'True']", "", ""),
         ("import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n", "", "launch: {mode: ray}\n", ""),
         (
             "import torch\nfrom ray import tune\n"

@@ -380,6 +380,10 @@ WRONG = {
             "import logging\nlog = logging.getLogger()\nclass Trainer:\n    pass\n"
         ),
         "nothing": "'''A program.'''\n",
+        "a main that nothing calls, behind what sets it up": (
+            "import torch\ntorch.set_num_threads(4)\ndef main():\n    loss.backward()\n"
+        ),
+        "a main that nothing calls": "def main():\n    pass\n",
     },
     "first-gpu": {
         "the first GPU by default": GROUP + "model.cuda()",
@@ -425,14 +429,6 @@ WRONG = {
             GROUP.replace("dist.init", "if a.local_rank is not None:\n    dist.init")
             + "parser.add_argument('--local_rank', default=None, type=int)\n"
         ),
-    },
-    "main-not-called": {
-        "a main that nothing calls, behind what sets it up": (
-            "import torch\ntorch.set_num_threads(4)\ndef main():\n    loss.backward()\n"
-        ),
-        "a test of its name that never holds": GROUP
-        + "def main():\n    pass\nif __name__ == 'main':\n    main()",
-        "a main that nothing calls": "def main():\n    pass\n",
     },
     "no-process-group": {
         "a loop of its own for a module of Lightning": (
@@ -689,7 +685,7 @@ MESH = "from torch.distributed.device_mesh import init_device_mesh\n"
 TASK = "import os\nITEMS = [1, 2, 3]\ni = int(os.environ['JOBGEN_TASK'])\nprint(ITEMS[i])\n"
 GROUPED = "    g = dist.new_group([0, 1])\n"
 FOUR = EIGHT._replace(tasks=4)
-COUNTED = {"mesh", "no-entry", "some-ranks", "not-wrapped", "untold-rank"}
+COUNTED = {"mesh", "no-entry", "some-ranks", "untold-rank"}
 STEPPED = ONE._replace(stepped="srun", gpus=1)
 
 
@@ -705,8 +701,6 @@ STEPPED = ONE._replace(stepped="srun", gpus=1)
         (TASK.replace("ITEMS[i]", "ITEMS[i % 3]"), FOUR, []),
         (SETUP + "if dist.get_rank() < 4:\n" + GROUPED + DDP, EIGHT, ["some-ranks"]),
         (SETUP + "if local_rank != -1:\n" + GROUPED + DDP, EIGHT, []),
-        (SETUP + DDP + "loss = model.module(x)\n", EIGHT, ["not-wrapped"]),
-        (SETUP + DDP + "with torch.no_grad():\n    model.module(x)\n", EIGHT, []),
         (SETUP + DDP, STEPPED, ["untold-rank"]),
         (SETUP + "os.environ['SLURM_PROCID']\n" + DDP, STEPPED, []),
     ],
@@ -1519,7 +1513,7 @@ def test_a_torch_program_that_loads_its_data_by_jax_is_told_of_torch() -> None:
     assert "torch.distributed" in remark.hint
 
 
-WHOLE = ("with", "without", "has", "lacks", "settings")  # what is searched in whole texts
+WHOLE = ("line", "with", "without", "settings")  # what is searched in whole texts
 
 
 def test_no_rule_takes_long_to_search_what_it_does_not_match() -> None:
@@ -1534,7 +1528,7 @@ def test_no_rule_takes_long_to_search_what_it_does_not_match() -> None:
 
     for name, rule in read_rules().items():
         for key in rule.keys() & {*WHOLE}:
-            form = re.compile(re.sub("<<(?:below )?(.+?)>>", fill, rule[key]))
+            form = re.compile(re.sub("<<(.+?)>>", fill, rule[key]))
             start = time.process_time()
             form.search(settings if key == "settings" else text)
             assert time.process_time() - start < 0.5, (name, key)
