@@ -46,16 +46,30 @@ def read_arguments(source: Source, tasks: Sequence[Sequence[str]], *, given: boo
     read = [parser.read(task) for task in tasks]
     if not parser.whole and parser.faults:
         return Read()
-    changed = read_form("changes-arguments").search(source.project.code) or parser.faults
-    return Read(_share_values(read), parser.faults, sure=parser.whole and not changed)
+    sure = parser.whole and not parser.faults
+    sure = sure and not read_form("changes-arguments").search(source.project.code)
+    return Read(_share_values(read), parser.faults, sure=sure)
 
 
 def _is_whole(source: Source, seen: int) -> bool:
     """Whether a program has one parser, and only the options that are seen."""
     alone = len(source.find("parsers")) == len(source.find("parses")) == 1
-    hides, code = read_form("hides-options").search, source.project.code
-    hidden = hides(code) and hides(read_form("ignores-rest").sub("", code))
-    return alone and not (hidden or source.project.partial) and seen == len(source.find("option"))
+    if source.project.partial or not alone or seen != len(source.find("option")):
+        return False
+    code = source.project.code
+    return all(list_ignored(code)) and not read_form("hides-options").search(code)
+
+
+def list_ignored(code: str) -> list[bool]:
+    """Return whether a program throws away what parse_known_args() does not know, of each."""
+    return [_ignores(call, code) for call in re.finditer(r"parse_known\w*\(", code)]
+
+
+def _ignores(call: re.Match[str], code: str) -> bool:
+    kept = re.match(r"[ \t]*\w+, (\w+) = ", code[code.rfind("\n", 0, call.start()) + 1 :])
+    behind = code[call.end() :].partition("parse_known")[0]
+    unused = kept and (kept[1][0] == "_" or not re.search(rf"\b{kept[1]}\b", behind))
+    return bool(re.match(r"\)\[0\]", behind) or (unused and re.match(r"\)[ \t]*$", behind, re.M)))
 
 
 def _share_values(tasks: Sequence[Mapping[str, object]]) -> dict[str, object]:

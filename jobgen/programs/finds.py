@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from jobgen.programs.arguments import list_ignored
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
 from jobgen.programs.text import UNKNOWN, Call, read_form, spell_form
@@ -54,7 +55,7 @@ _GOES_ON = (ast.Raise, ast.Return, ast.Break, ast.Continue, ast.Assign)
 def _find_faults(case: Case) -> list[Call]:
     """Return what the program's parser says of the words that it is given."""
     whole = case.source.project.entry.whole
-    ignores = read_form("ignores-rest").search(case.source.project.code)
+    ignores = any(list_ignored(case.source.project.code))
     faults = []
     for fault, write in case.read.faults.items():
         ignored = ignores and fault.startswith("it has no")

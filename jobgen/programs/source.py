@@ -23,6 +23,7 @@ class Source:
         self.project = project
         self.values = Values(project.modules)
         self.calls = [call for module in project.modules for call in module.calls]
+        self._reached: dict[tuple[int, int], bool] = {}
         self._kinds: dict[str, list[Call]] = defaultdict(list)
         for call in self.calls:
             for kind in classify(call.name):
@@ -74,7 +75,11 @@ class Source:
 
     def is_reached(self, place: Surroundings) -> bool:
         """Whether something that the program runs comes to a place."""
-        return id(place.scope) in self._entered and self.values.find_failing(place) is None
+        key = id(place.scope), id(place.tests)  # which many places share
+        if key not in self._reached:
+            entered = id(place.scope) in self._entered
+            self._reached[key] = entered and self.values.find_failing(place) is None
+        return self._reached[key]
 
     @cached_property
     def _entered(self) -> set[int]:
@@ -128,6 +133,7 @@ class Source:
     def tell(self, known: Mapping[str, object], options: Mapping[str, object]) -> None:
         """Take what the job decides: values of expressions, and of the program's options."""
         self.values.tell(known, options)
+        self._reached.clear()
         for name in ("_entered", "named"):
             self.__dict__.pop(name, None)
 
