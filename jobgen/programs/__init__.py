@@ -13,7 +13,7 @@ from typing import Any
 from jobgen.plan.limits import has_option
 from jobgen.plan.plan import Plan
 from jobgen.programs.look import check_program
-from jobgen.programs.packages import list_packages
+from jobgen.programs.project import list_packages
 from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
 from jobgen.programs.source import list_started
 from jobgen.review import review

@@ -41,8 +41,7 @@ class Case:
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
         self.settings = [*list_settings(self.files)]
-        self.file, values = sum_settings(self.settings)  # the one that the job names
-        settings = _tell_settings(self.file, values, source.project.code)
+        settings = _tell_settings(*sum_settings(self.settings), source.project.code)
         known = _tell(size) | settings
         source.tell(known, {})
         tasks = [(*(size.arguments or ()), *one) for one in size.swept]

@@ -1,16 +1,20 @@
-"""The files of a program: that which is started, and the modules of its project."""
+"""The files of a program: that which is started, the modules of its project, and of its venv."""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
 
+from jobgen.plan.plan import NodeEnvironment
+from jobgen.plan.program import read_packages
 from jobgen.programs.kinds import list_heads
 from jobgen.programs.text import Call, Module, is_newer, read_form
 from jobgen.spec import tables
+from jobgen.spec.table import read_here
 
 MOST_TEXT = 300_000  # characters of a project, about 8,000 lines; the rest is not read
 
@@ -132,3 +136,23 @@ def _has_own(root: str, name: str) -> bool:
     """
     path = os.path.join(root, name)
     return os.path.isfile(f"{path}.py") or any(glob.iglob("*.py", root_dir=path))
+
+
+def list_packages(venv: str, environment: NodeEnvironment) -> frozenset[str] | None:
+    """Return the modules that a job's venv has; None where others may be seen, or come.
+
+    A venv may see those of the Python that made it, as its pyvenv.cfg tells, and folders that path
+    files name (docs.python.org/3/library/venv, and site).
+    """
+    folder = os.path.expanduser(venv)
+    named = [*os.environ, *environment.from_shell, *environment.variables]
+    if (
+        "include-system-site-packages = false" not in read_here(f"{folder}/pyvenv.cfg")
+        or any((environment.setup, environment.modules, environment.container))
+        or "PYTHONPATH" in named
+    ):
+        return None  # before any folder is read: a job without a venv has none
+    files, linked = read_packages(venv)
+    if re.search(r"(?m)^[./]|editable", linked):
+        return None
+    return frozenset(os.path.basename(one).partition(".")[0] for one in files)

@@ -15,10 +15,9 @@ from jobgen.batchscript.reach import find_reach
 from jobgen.batchscript.reader import Script, read
 from jobgen.errors import JobgenError
 from jobgen.programs.look import check_program
-from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark
+from jobgen.programs.remark import SEVERAL, JobSize, Remark, make_remark, read_rules
 from jobgen.programs.source import list_started
 from jobgen.programs.text import read_form
-from jobgen.spec import tables
 from jobgen.spec.launchers import read_names
 
 # What loses the exit code of a program, so that the job counts as done.
@@ -147,9 +146,9 @@ def _put_arguments(words: Sequence[str], given: Sequence[str] | None) -> tuple[s
 
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:
-    """Yield what lines of `scripts.txt` match, of rules with such a name."""
-    for line in tables.read_lines("scripts.txt", room="programs") if size.world_size > 1 else ():
-        name, form = line.replace("<<few>>", str(size.processes - 2)).split(" ", 1)
+    """Yield what the lines of a script have, by rules with such a name."""
+    for name, rule in read_rules().items() if size.world_size > 1 else ():
+        form = rule.get("script", "(?!)").replace("<<few>>", str(size.processes - 2))
         for match in re.finditer(form, text, re.MULTILINE) if re.match(rules, name) else ():
             values = size._asdict() | match.groupdict()
             yield make_remark(name, path, text.count("\n", 0, match.start("at")) + 1, **values)
