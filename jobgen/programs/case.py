@@ -37,10 +37,9 @@ class Case:
         self.source, self.size = source, size
         self.words = [*(size.arguments or ()), *size.swept[0]]
         self.given = [*(size.arguments or ()), *chain(*size.swept)]
-        self.files = ["", *self.words, *source.list_hydra()]  # and the program itself before them
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
-        self.settings = [*list_settings(self.files)]
+        self.settings = [*list_settings(["", *self.words])]  # the program itself comes before them
         settings = _tell_settings(*sum_settings(self.settings), source.project.code)
         known = _tell(size) | settings
         source.tell(known, {})

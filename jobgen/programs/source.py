@@ -41,15 +41,6 @@ class Source:
         calls = [call for kind in kinds.split() for call in self._kinds.get(kind, ())]
         return [call for call in calls if self.is_reached(call.place)]
 
-    def list_hydra(self) -> list[str]:
-        """Return the configuration files that decorators of Hydra name, as words of a command."""
-        files: list[str] = []
-        for call in self.find("hydra"):
-            given = {name: str(getattr(one, "value", "")) for name, one in call.given.items()}
-            folder = os.path.join(os.path.dirname(call.module.path), given.get("config_path", ""))
-            files += ["", os.path.join(folder, f"{given.get('config_name', 'config')}.yaml")]
-        return files
-
     def has(self, kind: str) -> bool:
         """Whether it has calls of a kind, reached or not."""
         return bool(self._kinds.get(kind))

@@ -738,7 +738,6 @@ JOBS = {
     "ONE": ONE,
     "CHAINED": CHAINED,
     "FIXED": CHAINED._replace(arguments=("--resume", "runs/epoch_10.pt")),
-    "HYDRA": CHAINED._replace(arguments=("lr=1",)),
     "CONFIGURED": GIVEN._replace(arguments=("--config", "ds.json")),
     "SWITCHED": FOUR._replace(arguments=("--lr", "1"), swept=(("--warm", "1"), ("--warm", "0"))),
     "RATE": ONE._replace(arguments=("--lr", "1", "--rate", "2")),
@@ -759,7 +758,6 @@ def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
         '{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 4,'
         ' "gradient_accumulation_steps": 2}'
     )
-    Path("hydra.yaml").write_text("hydra: {run: {dir: 'o/${now:%H}'}, job: {chdir: true}}\n")
     Path("accelerate.yaml").write_text("distributed_type: FSDP\n")
     head, _, program = text.partition("\n")
     said, _, job = head.removeprefix("# ").partition(" | ")
