@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from jobgen.programs.arguments import list_ignored
@@ -133,19 +133,21 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
 }
 
 
-def _is_under(form: str) -> Callable[[Case, Call], bool]:
-    """Return whether, on a way to it, only tests of a form decide."""
-    return lambda case, call: any(
-        all(map(read_form(form).search, way)) for way in case.source.list_ways(call.place)
+_Quantity = Callable[[Iterable[object]], bool]  # any, or all
+
+
+def _ask(ways: _Quantity, tests: _Quantity, form: str) -> Callable[[Case, Call], bool]:
+    """Return whether, on any or all ways to a place, any or all tests have a form."""
+    return lambda case, call: ways(
+        tests(map(read_form(form).search, way)) for way in case.source.list_ways(call.place)
     )
 
 
 def _is_lonely(case: Case, call: Call) -> bool:
     """Whether only rank 0 comes here, and the others meet it nowhere else."""
-    first, other = (read_form(name).search for name in ("first-rank", "other-ranks"))
-    ways = case.source.list_ways(call.place)
-    if not all(any(map(first, way)) for way in ways):
+    if not _ask(all, any, "first-rank")(case, call):
         return False
+    first, other = (read_form(name).search for name in ("first-rank", "other-ranks"))
     met = [way for one in case.source.find("collects") for way in case.source.list_ways(one.place)]
     return not any(any(map(other, way)) and not any(map(first, way)) for way in met)
 
@@ -186,17 +188,15 @@ def _has_option(call: Call, names: Sequence[str]) -> bool:
 
 # What rules need of the place of a call.
 PLACES: dict[str, Callable[[Case, Call], bool]] = {
-    "certain": _is_under("shared-test"),
-    "counted": _is_under("counts"),
-    "first": _is_under("first-rank"),
-    "if-there": _is_under("refuses"),
+    "certain": _ask(any, all, "shared-test"),
+    "counted": _ask(any, all, "counts"),
+    "first": _ask(any, all, "first-rank"),
+    "if-there": _ask(any, all, "refuses"),
     "always": lambda case, call: not all(case.source.list_ways(call.place)),
     "leading": _is_leading,
     "lonely": _is_lonely,
     "common": _is_common,
-    "ranked": lambda case, call: all(
-        any(map(read_form("of-rank").search, way)) for way in case.source.list_ways(call.place)
-    ),
+    "ranked": _ask(all, any, "of-rank"),
     "tried": lambda _, call: call.place.tried,
     "hooked": lambda _, call: bool(call.place.scope and call.place.scope.free),
     "inside": lambda _, call: call.place.scope is not None,
@@ -207,7 +207,5 @@ PLACES: dict[str, Callable[[Case, Call], bool]] = {
     "misshaped": lambda case, call: (
         math.prod(map(int, re.findall(r"\d+", call.about["shape"]))) != case.size.world_size
     ),
-    "looked-for": lambda case, call: all(
-        all(map(read_form("looks").search, way)) for way in case.source.list_ways(call.place)
-    ),
+    "looked-for": _ask(all, all, "looks"),
 }

@@ -98,8 +98,8 @@ class _Look:
         if "line" not in rule:
             return [modules[0].whole]
         form = re.compile(self._fill(rule["line"]), re.MULTILINE)
-        found = (self._find_line(form, one) for one in modules[: None if "anywhere" in rule else 1])
-        return [*filter(None, found)]
+        modules = modules[: None if "anywhere" in rule else 1]
+        return [line for one in modules if (line := self._find_line(form, one))]
 
     def _find_line(self, form: re.Pattern[str], module: Module) -> Call | None:
         """Return the line of a file that has a form, if the program comes to what it calls."""
