@@ -73,7 +73,8 @@ def look_at(plan: Plan, **known: Any) -> list[Remark]:
         launcher, behind = take_launcher(words)
     started = list_started(behind)
     name, *arguments = started or [""]
-    known |= {"arguments": tuple(arguments), "stepped": launcher}
+    itself = words == started and "/" in name
+    known |= {"arguments": tuple(arguments), "itself": itself, "stepped": launcher}
     size = _measure(plan)._replace(**known)
     return _check_started(_expand(name), list_roots(plan.environment.variables), size)
 

@@ -32,6 +32,7 @@ class JobSize(NamedTuple):
     copied: tuple[str, ...] | None = None  # files and folders, where it runs from a snapshot
     setup: str = ""  # its command, setup and variables
     ray: bool = False  # whether it starts once, in a Ray of all nodes
+    itself: bool = False  # whether its first line is to name what reads it
     plain: bool = False  # whether it starts once on each node, and may start others
     lone: bool = False  # whether it is the job's one process, and gets no rank variables
     offline: bool = False  # whether the nodes have no internet

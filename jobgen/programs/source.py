@@ -23,7 +23,7 @@ class Source:
         self.project = project
         self.values = Values(project.modules)
         self.calls = [call for module in project.modules for call in module.calls]
-        self._reached: dict[tuple[int, int], bool] = {}
+        self._reached: dict[tuple[int, tuple[ast.expr, ...]], bool] = {}
         self._kinds: dict[str, list[Call]] = defaultdict(list)
         for call in self.calls:
             for kind in classify(call.name):
@@ -66,7 +66,7 @@ class Source:
 
     def is_reached(self, place: Surroundings) -> bool:
         """Whether something that the program runs comes to a place."""
-        key = id(place.scope), id(place.tests)  # which many places share
+        key = id(place.scope), place.tests  # which many places share
         if key not in self._reached:
             entered = id(place.scope) in self._entered
             self._reached[key] = entered and self.values.find_failing(place) is None

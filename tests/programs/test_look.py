@@ -289,7 +289,9 @@ def test_a_wrapper_that_submits_jobs_is_found() -> None:
 
 
 def test_a_program_that_is_named_as_a_command_is_read() -> None:
-    assert list_rules("{command: [./train.py]}", train=ALONE) == ["no-process-group"]
+    text = "#!/usr/bin/env python\nimport torch.distributed as d\nd.init_process_group()\n"
+    Path("train.py").write_text(text, newline="\r\n")
+    assert list_rules("{command: [./train.py]}") == ["line-ends"]
 
 
 def test_a_module_finds_its_package_from_here() -> None:
@@ -633,6 +635,13 @@ def test_tasks_that_save_to_one_place(save: str, array: str, rules: list[str]) -
             "launch: {mode: ray}\n",
             "no-ray: ",
         ),
+        (
+            OWN + "p.add_argument('--amp', type=bool).parse()",
+            ", args: [--amp, 'False']",
+            "",
+            "argument-is-true: type=bool treats every value as True, and the job gives --amp a no",
+        ),
+        (OWN + "p.add_argument('--amp', type=bool).parse()", ", args: [--amp, 'True']", "", ""),
         ("import os, ray\nray.init(os.environ['RAY_ADDRESS'])\n", "", "launch: {mode: ray}\n", ""),
         (
             "import torch\nfrom ray import tune\n"
