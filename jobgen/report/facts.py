@@ -36,12 +36,11 @@ class Spread(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One start of the script. `first_step` is when the trainer was ready."""
+    """One start of the script."""
 
     number: int  # from 0, as its folder below attempts/
     nodes: tuple[str, ...]
     began: float | None
-    first_step: float | None
     ended: float | None  # None while it runs; its last sign of life where it left no word
     outcome: str | None
     exit_code: int | None

@@ -47,24 +47,18 @@ class Folder:
             self.notes.append(f"only the first {_MOST_TEXT:,} characters of {name} are shown")
         return text[:_MOST_TEXT]
 
-    def attempts(self, first_steps: dict[int, float], *, over: bool) -> tuple[Attempt, ...]:
+    def attempts(self, *, over: bool) -> tuple[Attempt, ...]:
         """Return the starts of the script; one that is over ended by its last sign of life."""
         folders = [*map(Path, run_folder.read_traces(self.job).attempts)]
         last = folders[-1] if folders and not over else None
-        return tuple(self._read_attempt(one, first_steps, goes_on=one == last) for one in folders)
+        return tuple(self._read_attempt(one, goes_on=one == last) for one in folders)
 
-    def _read_attempt(
-        self, folder: Path, first_steps: dict[int, float], *, goes_on: bool
-    ) -> Attempt:
-        index = int(folder.name)
+    def _read_attempt(self, folder: Path, *, goes_on: bool) -> Attempt:
         began = get_mtime(folder / "script") or get_mtime(folder / "nodes")
-        first = first_steps.get(index, 0.0)
-        if first < began:  # of an earlier job with the same id
-            first = 0.0
         names = read_if_left(folder / "nodes").split()
         nodes = tuple(name for name in names if len(name) <= _MOST_NAME)
         end = self._read_end(folder, goes_on=goes_on)
-        return Attempt(index, nodes, began or None, first or None, *end)
+        return Attempt(int(folder.name), nodes, began or None, *end)
 
     def _read_end(
         self, folder: Path, *, goes_on: bool
@@ -87,7 +81,7 @@ class Folder:
         places: list[Place] = []
         for name, role in self.job.roles.items():
             part = Folder(role)
-            own = part._list_own_places(part.attempts({}, over=False), plans.get(name))
+            own = part._list_own_places(part.attempts(over=False), plans.get(name))
             places += [place._replace(role=name) for place in own]
         return tuple(places or self._list_own_places(attempts, plan))
 

@@ -43,7 +43,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     asked = read_asked(str(folder.home), script, has_spec=bool(spec))
     plan, task = asked.plan, read_task(job, asked, script)
     history = _read_history(job, asked.metrics)
-    attempts = folder.attempts(history.first_steps(), over=state.ended)
+    attempts = folder.attempts(over=state.ended)
     training = history.training()
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
@@ -97,7 +97,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
 def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
     """Return the ledger of a single run, up to the moment `now` if it has not `ended`."""
     history = _read_history(job, "")
-    attempts = Folder(job).attempts(history.first_steps(), over=ended)
+    attempts = Folder(job).attempts(over=ended)
     until = history.last if ended else now
     return _keep_ledger(job, attempts, history, _read_samples(job), until=until)
 

@@ -77,11 +77,6 @@ class History:
         """The trainer's record of its last start; empty without one."""
         return self.lines["start"][-1] if self.lines["start"] else {}
 
-    def first_steps(self) -> dict[int, float]:
-        """Return when each attempt was ready to train."""
-        both = (list_numbers(map(line.get, ("attempt", "time"))) for line in self.lines["start"])
-        return {int(pair[0]): pair[1] for pair in reversed([*both]) if len(pair) == 2}
-
     @property
     def last(self) -> float:
         """When the last line was written; 0 without lines."""

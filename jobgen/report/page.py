@@ -21,7 +21,6 @@ from jobgen.report import figures
 from jobgen.report.charts import draw_charts
 from jobgen.report.facts import Report
 from jobgen.report.ledger import draw_ledger
-from jobgen.report.timeline import draw_timeline
 
 _FOLDER = Path(__file__).parent / "page"
 # JSON has these characters only in strings, where an escape means the same. The last two end a
@@ -44,7 +43,6 @@ def render_page(report: Report, *, now: float) -> str:
             one=report.comparison is None,
             now=now,
             charts={chart.id: chart for chart in drawn},
-            timeline=draw_timeline(run, now=now),
             ledger_bar=draw_ledger(report.ledger) if report.ledger else [],
             data=_escape_json([simplify(chart) for chart in drawn]),
             styles=[Markup(style) for style in styles],

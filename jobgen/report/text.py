@@ -55,7 +55,7 @@ class _PageReader(HTMLParser):
         kinds = (about.get("class") or "").split()
         if self._hidden:
             self._inside += tag == self._hidden
-        elif tag in _HIDDEN or "state" in kinds or about.get("aria-hidden") == "true":
+        elif tag in _HIDDEN or "state" in kinds:
             self._hidden, self._inside = tag, 1
         elif tag == "tr" or "row" in kinds:
             self._rows.append([])

@@ -59,7 +59,7 @@ def test_the_kinds_add_up_to_the_wall_clock_whatever_is_on_record(
     for number, (gap, took, outcome) in enumerate(planted):
         at += gap
         attempts.append(
-            Attempt(number, ("n1", "n2"), at, None, at + took if outcome else None, outcome, 0)
+            Attempt(number, ("n1", "n2"), at, at + took if outcome else None, outcome, 0)
         )
         at += took
         touch(run / f"attempts/{number}/failed", odd)
@@ -102,8 +102,8 @@ def test_planted_spans_are_found(tmp_path: Path) -> None:
     touch(tmp_path / "attempts/0/reached-n2", BEGAN + 28)
     touch(tmp_path / "attempts/0/failed", BEGAN + 125, "1 1\n")
     attempts = [
-        Attempt(0, ("n1", "n2"), BEGAN, BEGAN + 40, BEGAN + 130, "continued", 1),
-        Attempt(1, ("n1", "n3"), BEGAN + 380, BEGAN + 400, BEGAN + 450, "done", 0),
+        Attempt(0, ("n1", "n2"), BEGAN, BEGAN + 130, "continued", 1),
+        Attempt(1, ("n1", "n3"), BEGAN + 380, BEGAN + 450, "done", 0),
     ]
     ledger = keep(tmp_path, attempts, lines)
     assert ledger.seconds == pytest.approx(
@@ -131,7 +131,7 @@ def test_compiling_before_the_first_step_is_part_of_it(tmp_path: Path) -> None:
     start = {"kind": "start", "attempt": 0, "step": 0, "time": BEGAN + 60, "warm_up_s": 45.0}
     step = {"kind": "step", "attempt": 0, "step": 10, "time": BEGAN + 80, "step_s": 2.0}
     touch(tmp_path / "attempts/0/node-0.started", BEGAN + 5)
-    one = Attempt(0, ("n1",), BEGAN, BEGAN + 60, BEGAN + 81, "done", 0)
+    one = Attempt(0, ("n1",), BEGAN, BEGAN + 81, "done", 0)
     ledger = keep(tmp_path, [one], {"start": [start], "step": [step]})
     assert ledger.seconds == {
         "queued": 100,
@@ -152,7 +152,7 @@ def test_a_program_that_tells_its_steps_alone_was_productive_in_them(tmp_path: P
         ],
         "val": [{"kind": "val", "step": 41.0, "time": BEGAN + 168}],
     }
-    one = Attempt(0, ("n1",), BEGAN, None, BEGAN + 170, "done", 0)
+    one = Attempt(0, ("n1",), BEGAN, BEGAN + 170, "done", 0)
     touch(tmp_path / "attempts/0/node-0.started", BEGAN + 5)
     assert keep(tmp_path, [one], lines).seconds == {
         "queued": 100,
@@ -172,7 +172,7 @@ def test_a_hang_and_idle_time_are_told_apart(tmp_path: Path) -> None:
     }
     touch(tmp_path / "attempts/0/failed", BEGAN + 1810, "0 1\n")
     touch(tmp_path / "attempts/0/verdict", BEGAN + 1811, "unknown waited 0 \nTimed out\n")
-    one = Attempt(0, ("n1",), BEGAN, BEGAN, BEGAN + 1820, "failed", 1)
+    one = Attempt(0, ("n1",), BEGAN, BEGAN + 1820, "failed", 1)
     assert keep(tmp_path, [one], lines).seconds["hang"] == 1800
     for name in ("failed", "verdict"):
         (tmp_path / "attempts/0" / name).unlink()

@@ -36,7 +36,6 @@ from jobgen.report.figures import (
 )
 from jobgen.report.page import render_page
 from jobgen.report.text import format_text
-from jobgen.report.timeline import draw_timeline
 from jobgen.schedulers.pbs.usage import parse_qstat
 from jobgen.schedulers.slurm.usage import parse_sacct, read_usage
 from jobgen.schedulers.usage import Used
@@ -78,7 +77,6 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
     assert "of 16 nodes: the loss fell from " in run.summary
     assert run.summary.endswith("It waited 30 min in the queue.")
     assert [attempt.outcome for attempt in run.attempts] == ["continued", "done"]
-    assert [attempt.first_step for attempt in run.attempts] == [BEGAN + 40, BEGAN + 4000]
     assert (run.waited, run.ran) == (1800, 6000)
     assert [place.ranks for place in run.places][:2] == [(0, 1, 2, 3), (4, 5, 6, 7)]
     training = run.training
@@ -205,20 +203,16 @@ def test_a_submitted_file_without_a_word_is_told_of(tmp_path: Path) -> None:
     assert {"job.yaml is empty", "script is not in the run folder"} <= {*run.notes}
 
 
-def test_the_time_line_of_a_run_that_goes_on_reaches_to_now(tmp_path: Path) -> None:
+def test_the_last_start_of_a_run_that_goes_on_reaches_to_now(tmp_path: Path) -> None:
     job = make(
         tmp_path, "2.pbs", ranks=2, lines=metrics(2, steps=100), outcomes=("continued 0", "")
     )
-    run = of(job).runs[0]._replace(state="running")
-    line = draw_timeline(run, now=BEGAN + 5000)
-    assert line is not None
-    assert (line.begin, line.end) == (BEGAN - 1800, BEGAN + 5000)
-    assert line.rows[-1][1].startswith("23 min 20 s, goes on")
-    ended = run._replace(attempts=run.attempts[:1])  # it waits to start again
-    again = draw_timeline(ended, now=BEGAN + 5000)
-    assert again is not None
-    assert again.end == BEGAN + 5000
-    assert again.rows[-1][1].startswith("50 min, continued")
+    told = of(job)
+    run = told.runs[0]._replace(state="running")
+    words = " ".join(format_text(told._replace(runs=(run,)), now=BEGAN + 5000).split())
+    assert "UTC 23 min 20 s goes on n000 1 2026-09-21 14:13:20 UTC 50 min continued n000" in words
+    waits = told._replace(runs=(run._replace(attempts=run.attempts[:1]),))  # to start again
+    assert "goes on" not in format_text(waits, now=BEGAN + 5000)
 
 
 def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
@@ -671,7 +665,7 @@ def test_a_rerun_of_one_task_has_the_values_of_the_task(tmp_path: Path) -> None:
     assert not any(key.startswith("array") for key in run.settings)
 
 
-def test_a_run_that_timed_out_is_told_so_once_and_in_its_time_line(tmp_path: Path) -> None:
+def test_a_run_that_timed_out_is_told_so_once_and_at_its_last_start(tmp_path: Path) -> None:
     content = spec(4) | {"resources": {"nodes": 1, "walltime": "50m"}}
     job = make(tmp_path, "4.pbs", ranks=4, lines="", content=content, outcomes=("cancelled 143",))
     script, began = job.run_dir / "script", job.run_dir / "attempts/0/script"
@@ -680,9 +674,7 @@ def test_a_run_that_timed_out_is_told_so_once_and_in_its_time_line(tmp_path: Pat
     os.utime(began, (BEGAN, BEGAN))
     told = of(job)
     assert told.summary == "It reached its walltime after 50 min. It waited 30 min in the queue."
-    line = draw_timeline(told.runs[0], now=NOW)
-    assert line
-    assert line.rows[-1][1] == "50 min, reached its walltime on 1 node (n000)"
+    assert "50 min  timeout  n000" in format_text(told, now=NOW)
 
 
 def test_a_task_without_arguments_has_no_values(tmp_path: Path) -> None:
@@ -785,8 +777,8 @@ def test_a_failed_run_is_told_of_in_whole_sentences(tmp_path: Path) -> None:
     job = make(tmp_path, "4.pbs", ranks=4, lines="", outcomes=("continued 0", "failed 1"))
     told = format_text(of(job), now=NOW)
     assert "how much of it was productive is not known; " in told
-    assert "  start 1  50 min, continued on 1 node (n000)" in told
-    assert "  start 2  50 min, failed with exit code 1 on 1 node (n000)" in told
+    assert "50 min  continued " in told
+    assert "50 min  failed with exit code 1  n000" in told
     assert "Advice" not in told
 
 
