@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from jobgen.records import NamedTuple
-from jobgen.report.facts import Comparison, Curve, Ranks, Report, RunFacts, Spread, Training, Usage
-from jobgen.report.figures import format_number, format_span
+from jobgen.report.facts import Comparison, Curve, Report, RunFacts, Training, Usage
+from jobgen.report.figures import format_number
 
 Values = Sequence[float | None]
-_MOST_BARS = 200  # of one chart; more are a line
 _MOST_PLACES = 8  # on x that are all labelled
 
 
 class Chart(NamedTuple):
     """One chart: `data` has x, then the values of each series, or None for a missing one.
 
-    `kind` is lines, bars or steps; `marks` are places on x where an attempt began. `text` describes
-    the chart in words.
+    `marks` are places on x where an attempt began. `text` describes the chart in words.
     """
 
     id: str
     title: str
-    kind: str
     x: str
     y: str
     series: tuple[str, ...]
@@ -44,11 +40,8 @@ def draw_charts(report: Report) -> tuple[Chart, ...]:
 
 
 def _draw_run(run: RunFacts) -> Iterator[Chart]:
-    training, ranks = run.training, run.ranks
-    if training:
-        yield from _draw_training(training)
-    if training and ranks and ranks.size > 1 and ranks.speed:
-        yield _draw_ranks(ranks, ranks.speed, training.unit)
+    if run.training:
+        yield from _draw_training(run.training)
     if run.usage and len(run.usage.gpu_uses.x) > 1:
         yield _draw_gpu_use(run.usage)
 
@@ -74,41 +67,6 @@ def _draw_training(training: Training) -> Iterator[Chart]:
         if curve.x:
             words = text.replace("{}", format_number(curve.y[-1]))
             yield _draw_lines(id, title, "", [(name, curve)], words)._replace(marks=marks)
-    if training.step_times:
-        yield _draw_steps(training.step_times)
-
-
-def _draw_steps(times: Spread) -> Chart:
-    text = (
-        f"Half of the lines in the log are below {format_span(times.median)} per step, one in "
-        f"twenty is above {format_span(times.p95)}; the last bar reaches to "
-        f"{format_span(times.most)}."
-    )
-    # In the unit of the sentences around it.
-    scale, unit = (1000, "ms") if times.median < 1 else (1, "s")
-    edges = [edge * scale for edge in times.edges]
-    data = (_shorten([(a + b) / 2 for a, b in pairwise(edges)]), list(times.counts))
-    y = "lines of the log"
-    chart = Chart("steps", "Time per step", "bars", f"{unit} a step", y, (y,), data, text)
-    splits = edges[:: max(1, len(edges) // 4)]
-    return chart._replace(splits=tuple(float(f"{edge:.3g}") for edge in splits))
-
-
-def _draw_ranks(ranks: Ranks, speed: Sequence[float], unit: str) -> Chart:
-    """Draw the speed by rank; the slow ranks are their own series."""
-    text = "Each rank's speed on its share of the batch; all ranks wait for the slowest."
-    title, what = f"{unit.capitalize()}/s by rank", f"{unit}/s"
-    chart = Chart("rank-speed", title, "bars", "rank", "", (what,), (), text)
-    numbers, usual = list(map(float, range(len(speed)))), _shorten(speed)
-    slow = {one.rank for one in ranks.slow}
-    odd = [value if rank in slow else None for rank, value in enumerate(usual)]
-    if len(speed) > _MOST_BARS:  # as a line, which has no gaps
-        chart = chart._replace(kind="steps")
-    else:
-        usual = [None if rank in slow else value for rank, value in enumerate(usual)]
-    if not slow:
-        return chart._replace(data=(numbers, usual))
-    return chart._replace(series=(what, "slow ranks"), data=(numbers, usual, odd))
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:
@@ -146,7 +104,7 @@ def _draw_lines(
     known = [dict(zip(curve.x, curve.y, strict=True)) for _, curve in curves]
     columns = [_shorten([values.get(at) for at in places]) for values in known]
     names = tuple(name for name, _ in curves)
-    return Chart(id, title, "lines", "step", y, names, (places, *columns), text)
+    return Chart(id, title, "step", y, names, (places, *columns), text)
 
 
 def _shorten(values: Values) -> list[float | None]:

@@ -23,7 +23,7 @@ NamedCurve = tuple[str, Curve]
 
 
 class Spread(NamedTuple):
-    """The distribution of `of` values: percentiles 5, 50 and 95, extremes, and a histogram."""
+    """The distribution of `of` values: percentiles 5, 50 and 95, and extremes."""
 
     of: int
     least: float
@@ -31,8 +31,6 @@ class Spread(NamedTuple):
     median: float
     p95: float
     most: float
-    edges: tuple[float, ...]  # of a histogram, one more than counts
-    counts: tuple[int, ...]
 
 
 class Attempt(NamedTuple):
@@ -83,13 +81,9 @@ class Slow(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """How many ranks there were, the slow ones, and the units a second by each one's share.
-
-    `speed` is None where the run did not record how the batch was split.
-    """
+    """How many ranks there were, and the slow ones."""
 
     size: int
-    speed: tuple[float, ...] | None
     slow: tuple[Slow, ...]
 
 

@@ -12,7 +12,6 @@ from jobgen.spec.units import describe_bytes, describe_seconds, format_ranges, r
 
 UNKNOWN = "not known"
 MOST_POINTS = 800
-_BINS = 30
 
 
 def sample_curve(x: Sequence[float], y: Sequence[float], *, most: int = MOST_POINTS) -> Curve:
@@ -33,27 +32,15 @@ def sample_curve(x: Sequence[float], y: Sequence[float], *, most: int = MOST_POI
 
 
 def measure_spread(values: Sequence[float]) -> Spread | None:
-    """Return the distribution of values; None if there are none.
-
-    The histogram ends at three times the median, because one step that took minutes would leave the
-    others in a single bar. Larger values count in the last bar.
-    """
+    """Return the distribution of values; None if there are none."""
     ordered = sorted(filter(math.isfinite, values))
     if not ordered:
         return None
     least, most, median = ordered[0], ordered[-1], statistics.median(ordered)
-    top = min(most, 3 * median) if median > 0 else most
-    bins = 1 if top <= least else min(_BINS, max(5, math.isqrt(len(ordered))))
-    width = (top - least) / bins
-    counts = [0] * bins
-    for value in ordered:
-        at = (value - least) / width if width > 0 else 0
-        counts[int(min(at, bins - 1))] += 1
-    edges = tuple(least + width * number for number in range(bins + 1))
     cuts = statistics.quantiles(ordered, n=20, method="inclusive") if ordered[1:] else ordered
     # The cuts are rounded, also of values that are all the same.
     p5, p95 = min(max(cuts[0], least), median), max(min(cuts[-1], most), median)
-    return Spread(len(ordered), least, p5, median, p95, most, edges, tuple(counts))
+    return Spread(len(ordered), least, p5, median, p95, most)
 
 
 def list_numbers(values: Iterable[object]) -> list[float]:

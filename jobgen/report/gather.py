@@ -71,7 +71,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         places=places,
         cause=cause,
         training=training,
-        ranks=history.ranks(training),
+        ranks=history.ranks(),
         usage=gather_usage(samples),
         uses=(),
         preflight=preflight,

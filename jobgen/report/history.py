@@ -123,13 +123,10 @@ class History:
             starts=tuple(map(int, _Columns(self.lines["start"][1:]).at)),
         )
 
-    def ranks(self, training: Training | None) -> Ranks | None:
-        """Return the figures of each rank; None if the number of ranks is not known."""
+    def ranks(self) -> Ranks | None:
+        """Return the slow ranks; None if the number of ranks is not known."""
         count = _read_whole(self.start.get("world_size"))
-        if not count or count > 1_000_000:
-            return None
-        speed = _divide_speed(training, self.start.get("micro_batches"), count=count)
-        return Ranks(count, speed, self._slow())
+        return Ranks(count, self._slow()) if count else None
 
     def _slow(self) -> tuple[Slow, ...]:
         """Return the ranks that rank 0's output calls slow, the most frequent first."""
@@ -217,14 +214,3 @@ def _describe_arithmetic(start: dict[str, Any]) -> str | None:
     dtype = _read_text(start.get("dtype"))
     compiled = "compiled" if start.get("compiled") is True else "not compiled"
     return dtype and f"{dtype}, {compiled}"
-
-
-def _divide_speed(
-    training: Training | None, shares: object, *, count: int
-) -> tuple[float, ...] | None:
-    """Return the speed of each rank by its share of the batch; None without one for each."""
-    numbers = list_numbers(shares) if isinstance(shares, list) and len(shares) == count else []
-    speed = training and training.speed
-    if speed is None or len(numbers) != count or sum(numbers) <= 0:
-        return None
-    return tuple(speed * share / sum(numbers) for share in numbers)

@@ -87,7 +87,6 @@ def test_a_run_is_told_in_words_and_numbers(tmp_path: Path) -> None:
     assert training.arithmetic in render_page(told, now=NOW)
     assert training.speed == pytest.approx(4096 * 64 / 0.2152, rel=0.02)
     assert run.ranks is not None
-    assert run.ranks.speed == pytest.approx([training.speed / 64] * 64)
     assert [(one.rank, one.node, one.times) for one in run.ranks.slow] == [(17, "n004", 3)]
     (alike,) = run.preflight
     assert (len(alike.nodes), alike.torch, alike.devices) == (16, "2.13.0", "4 x NVIDIA H200")
@@ -217,7 +216,7 @@ def test_the_last_start_of_a_run_that_goes_on_reaches_to_now(tmp_path: Path) -> 
 
 def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
     lines = [
-        '{"kind": "start", "world_size": 2, "micro_batches": "x", "attempt": 0, "time": 1e400}',
+        '{"kind": "start", "world_size": 2, "attempt": 0, "time": 1e400}',
         '{"kind": "step", "step": 10, "loss": NaN, "step_s": -1, "lr": true, "data_s": 0.1}',
         '{"kind": "step", "step": 20, "loss": 2.5, "step_s": 0, "tokens_per_s": Infinity}',
         '{"kind": "step", "step": 30, "loss": "low", "step_s": 0.5, "mem_gb": {}}',
@@ -229,9 +228,6 @@ def test_metrics_that_make_no_sense_make_no_numbers(tmp_path: Path) -> None:
     assert run.training is not None
     assert (run.training.loss, run.training.speed, run.training.mfu) == (2.5, None, None)
     assert run.training.losses == Curve((20.0,), (2.5,))
-    assert run.ranks is not None
-    assert run.ranks.speed is None
-    assert "Speed by rank" in render_page(told, now=NOW)
     assert "metrics.jsonl: 2 lines are damaged and ignored" in run.notes
     assert "the loss is not a number in 2 of 3 lines" in run.notes
     assert "NaN" not in render_page(told, now=NOW).partition('id="data">')[2].partition("<")[0]
@@ -302,15 +298,14 @@ def test_curves_are_thinned_but_nothing_that_stands_out_is_lost() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=300))
-def test_a_spread_counts_every_value_once(values: list[float]) -> None:
+def test_the_figures_of_a_spread_are_in_their_order(values: list[float]) -> None:
     found = measure_spread(values)
     if not values:
         assert found is None
         return
     assert found is not None
-    assert sum(found.counts) == len(values) == found.of
+    assert found.of == len(values)
     assert found.least <= found.p5 <= found.median <= found.p95 <= found.most
-    assert len(found.edges) == len(found.counts) + 1
 
 
 def test_words() -> None:

@@ -37,17 +37,9 @@
     ctx.restore();
   };
 
-  const filled = (values) => values.flatMap((value, at) => (value === null ? [] : [at]));
-
-  const paths = (kind) => {
-    if (kind === "bars") return uPlot.paths.bars({ size: [0.8, 60] });
-    return kind === "steps" ? uPlot.paths.stepped({ align: 0 }) : uPlot.paths.linear();
-  };
-
   const draw = (chart, box) => {
     plots.get(chart.id)?.destroy();
-    // Ranks and steps are whole numbers.
-    const whole = chart.x === "rank" || chart.x === "step";
+    const whole = chart.x === "step"; // a whole number
     const words = (_, ticks) =>
       ticks.map((tick) => (tick === null || (whole && !Number.isInteger(tick)) ? "" : short(tick)));
     const axis = {
@@ -55,21 +47,13 @@
       grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 },
       values: (_, ticks) => ticks.map(short),
     };
-    const lines = chart.kind === "lines";
     const few = chart.data[0].length < 40;
-    // Of a thousand ranks a single one is less than a pixel wide: it is a dot.
-    const dots = (number) => chart.kind === "steps" && number > 0;
     const series = chart.series.map((label, number) => ({
       label,
       stroke: colour(`--c${(number % 12) + 1}`),
-      fill: lines || dots(number) ? undefined
-        : colour(`--c${(number % 12) + 1}`) + (chart.kind === "bars" ? "" : "33"),
-      width: lines || chart.kind === "steps" ? 1.5 : 0,
-      paths: dots(number) ? () => null : paths(chart.kind),
-      spanGaps: lines,
-      points: dots(number)
-        ? { show: true, size: 8, fill: colour("--c2"), filter: () => filled(chart.data[number + 1]) }
-        : { show: lines && few, size: 5 },
+      width: 1.5,
+      spanGaps: true,
+      points: { show: few, size: 5 },
       value: (_, value) => short(value),
     }));
     const options = {
@@ -80,8 +64,8 @@
       scales: {
         x: chart.logarithmic
           ? { time: false, distr: 3, range: (_, low, high) => [low / 1.3, high * 1.3] }
-          : { time: false, range: bounds(chart) },
-        y: { range: (_, low, high) => (chart.top === null ? heights(low, high, !lines) : [0, chart.top]) },
+          : { time: false, range: bounds },
+        y: { range: (_, low, high) => (chart.top === null ? heights(low, high) : [0, chart.top]) },
       },
       series: [{ label: chart.x, value: (_, value) => short(value) }, ...series],
       axes: [
@@ -97,18 +81,14 @@
     plots.set(chart.id, new uPlot(options, chart.data, box));
   };
 
-  // Bars at the ends, and a curve of a single point, need room beside them.
-  const bounds = (chart) => {
-    const x = chart.data[0];
-    let beside = x.length > 1 ? (x[x.length - 1] - x[0]) / (x.length - 1) / 2 : Math.abs(x[0]) || 1;
-    if (chart.kind === "lines" && x.length > 1) beside = 0;
-    return (_, low, high) =>
-      low === x[0] && high === x[x.length - 1] ? [low - beside, high + beside] : [low, high];
+  // A curve of a single point needs room beside it.
+  const bounds = (_, low, high) => {
+    const beside = low === high ? Math.abs(low) || 1 : 0;
+    return [low - beside, high + beside];
   };
 
-  const heights = (low, high, fromZero) => {
+  const heights = (low, high) => {
     if (low === null || low === undefined) return [0, 1];
-    if (fromZero) return [Math.min(0, low), high > 0 ? high * 1.08 : 1];
     const room = (high - low) * 0.08 || Math.abs(high) * 0.1 || 1;
     return [low - room, high + room];
   };
