@@ -61,7 +61,7 @@ def status(jobs: tuple[str, ...], watch: bool, as_json: bool) -> None:
     if len(rows) == 1:  # of many it takes seconds
         rows = [rows[0]._replace(cause=name_cause(*seen.jobs[0][:2]))]
     if as_json:
-        put_out({"jobs": _add_ledger(rows, seen)})
+        put_out({"jobs": rows})
     elif len(jobs) > 1:
         put_text(table.format_jobs(rows))
     else:
@@ -77,17 +77,6 @@ def _show_one(rows: Iterable[JobRow], *, named: bool) -> None:
         if not named:
             put_err(f"{row.name} {row.id}:")
         put_text(f"{row.state}\n{table.format_details(row)}")
-
-
-def _add_ledger(rows: list[JobRow], seen: StatusReport) -> list[dict[str, object]]:
-    """Return rows as data; that of one job has the times of its starts, which take a while."""
-    data = [row._asdict() for row in rows]
-    if len(data) == 1 and seen.jobs[0].attempts:
-        from jobgen.report.gather import read_ledger
-
-        each = seen.jobs[0]
-        data[0]["ledger"] = read_ledger(each.job, ended=each.state.ended, now=time.time())
-    return data
 
 
 def _watch(jobs: list[Job]) -> None:

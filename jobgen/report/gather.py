@@ -11,7 +11,6 @@ from jobgen.jobs.code import DIFF, describe_code
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import find_tracked
 from jobgen.jobs.table import list_origins
-from jobgen.report.accounting import NOT_COUNTED
 from jobgen.report.efficiency import Efficiency
 from jobgen.report.facts import Attempt, Ledger, RunFacts
 from jobgen.report.folder import Folder
@@ -49,11 +48,12 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
     ran = used.elapsed or sum(elapsed) or None
     cause = find_failure(job, state, now=now)
-    samples = _read_samples(job)
+    samples = read_samples(program.run_dir for program in _list_programs(job))
     diff = folder.text(DIFF) if job.changed else ""
     places = folder.list_places(attempts, plan)
     until = history.last if state.ended else now
-    ledger = _keep_ledger(job, attempts, history, samples, until=until, used=used)
+    submitted = _find_submission(job)
+    ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=submitted, until=until)
     run = RunFacts(
         id=job.id,
         name=job.name,
@@ -63,11 +63,11 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         state=state.name,
         reason=state.reason,
         summary="",
-        submitted=_find_submission(job),
+        submitted=submitted,
         waited=_measure_wait(job, attempts, used),
         ran=ran,
         attempts=attempts,
-        ledger=ledger,
+        ledger=ledger and _add_energy(ledger, samples, used),
         places=places,
         cause=cause,
         training=training,
@@ -94,14 +94,6 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     return run._replace(summary=summarise_run(run, state), uses=efficiency.list_uses())
 
 
-def read_ledger(job: JobRecord, *, ended: bool, now: float) -> Ledger | None:
-    """Return the ledger of a single run, up to the moment `now` if it has not `ended`."""
-    history = _read_history(job, "")
-    attempts = Folder(job).attempts(over=ended)
-    until = history.last if ended else now
-    return _keep_ledger(job, attempts, history, _read_samples(job), until=until)
-
-
 def _list_programs(job: JobRecord) -> list[JobRecord]:
     """Return its roles, the last of which shows how training went; or the job itself."""
     return [*job.roles.values()] or [job]
@@ -120,24 +112,8 @@ def _read_history(job: JobRecord, metrics: str) -> History:
     return History(main.run_dir, Path(job.folder), given=metrics, since=since)
 
 
-def _read_samples(job: JobRecord) -> Samples:
-    return read_samples(program.run_dir for program in _list_programs(job))
-
-
-def _keep_ledger(
-    job: JobRecord,
-    attempts: tuple[Attempt, ...],
-    history: History,
-    samples: Samples,
-    *,
-    until: float,
-    used: Used = NOT_COUNTED,
-) -> Ledger | None:
+def _add_energy(ledger: Ledger, samples: Samples, used: Used) -> Ledger:
     """Return the ledger with the energy of the nodes, or else of the GPUs."""
-    submitted = _find_submission(job)
-    ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=submitted, until=until)
-    if ledger is None:
-        return None
     if used.energy:
         return ledger._replace(kwh=used.energy / 3.6e6, kwh_by=f"the nodes, by {used.source}")
     kwh = measure_energy(samples)
