@@ -108,7 +108,6 @@ class Training(NamedTuple):
     speed: float | None  # the median
     mfu: float | None  # the median; a share
     waiting: float | None  # share of a step in which rank 0 waited for data
-    checkpoints: float | None  # share of all time in which checkpoints held training up
     memory: float | None  # most that rank 0 has held, bytes
     consumed: float | None  # units
     losses: Curve

@@ -110,7 +110,6 @@ class History:
             speed=find_median(steps[f"{unit}_per_s"]),
             mfu=find_median(steps["mfu"]),
             waiting=find_median(steps.divide("data_s", "step_s")),
-            checkpoints=_find_saving(steps, _Columns(self.lines["save"])),
             memory=max((size * 1e9 for size in steps.list_real("mem_gb")), default=None),
             consumed=read_number(steps.lines[-1].get(unit)),
             losses=steps.sample("loss"),
@@ -182,22 +181,6 @@ class _Columns:
     def sample(self, key: str) -> Curve:
         """Return the curve of a column."""
         return sample_curve(self.at, self[key])
-
-
-def _find_saving(steps: _Columns, saves: _Columns) -> float | None:
-    """Return the share of all time in which checkpoints held training up.
-
-    Without lines of saves, each is counted in the line of steps that follows it. The time of a step
-    is the mean since the line before.
-    """
-    before, stepping = 0.0, 0.0
-    for seconds, step in zip(steps["step_s"], steps.at, strict=True):
-        if math.isfinite(seconds) and step > before:
-            stepping += (step - before) * seconds
-        before = step
-    saving = sum((saves if saves.at else steps).list_real("ckpt_s"))
-    known = saves.at or math.isfinite(steps["ckpt_s"][-1])
-    return saving / (stepping + saving) if stepping and known else None
 
 
 def _read_whole(value: object) -> int | None:

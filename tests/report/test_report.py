@@ -762,10 +762,12 @@ def test_runs_whose_values_are_long_are_named_by_their_ids(tmp_path: Path) -> No
 
 def test_checkpoints_after_the_last_line_of_steps_count(tmp_path: Path) -> None:
     step = {"kind": "step", "attempt": 0, "step": 10, "step_s": 0.9, "ckpt_s": 0.0}
-    save = {"kind": "save", "attempt": 0, "step": 10, "ckpt_s": 1.0}
-    training = of(make(tmp_path, "4.pbs", ranks=4, lines=[step, save])).runs[0].training
-    assert training is not None
-    assert training.checkpoints == pytest.approx(0.1)
+    save = {"kind": "save", "attempt": 0, "step": 10, "ckpt_s": 300.0, "time": BEGAN + 2000}
+    lines = [step | {"time": BEGAN + 1000}, save]
+    told = format_text(of(make(tmp_path, "4.pbs", ranks=4, lines=lines)), now=NOW)
+    assert "time spent on checkpoints  10 %" in told
+    without = of(make(tmp_path, "5.pbs", ranks=4, lines=lines[:1]))
+    assert "time spent on checkpoints" not in format_text(without, now=NOW)
 
 
 def test_a_failed_run_is_told_of_in_whole_sentences(tmp_path: Path) -> None:
