@@ -39,23 +39,10 @@ _HOMES = dict.fromkeys(_OF_API.split(), "api") | {
     "render": "rendering.render",
     "resolve": "plan.resolve",
 }
-# Names of 0.1; they go with the release after.
-_OLD_NAMES = {
-    "everything": "list_jobs",
-    "look": "get_status",
-    "report_of": "make_report",
-    "settle": "recover_submissions",
-}
 __all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> "Any":
-    if name in _OLD_NAMES:
-        import warnings
-
-        new = _OLD_NAMES[name]
-        warnings.warn(f"jobgen.{name} is now jobgen.{new}", DeprecationWarning, stacklevel=2)
-        name = new
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -222,11 +222,3 @@ def test_what_is_kept_of_a_spec_needs_no_other_files() -> None:
     kept = jobgen.load(str(job.run_dir / "job.yaml"), alone=True)
     assert kept.spec == jobgen.load("job.yaml").spec._replace(extends=None)
     assert (kept.spec.name, kept.spec.account, kept.spec.run.command) == ("010", None, ("false",))
-
-
-def test_the_names_before_still_work_with_a_warning() -> None:
-    new = ("list_jobs", "get_status", "make_report", "recover_submissions")
-    for name, now in zip(("everything", "look", "report_of", "settle"), new, strict=True):
-        with pytest.warns(DeprecationWarning, match=f"jobgen.{name} is now jobgen.{now}") as caught:
-            assert getattr(jobgen, name) is getattr(jobgen, now)
-        assert caught[0].filename == __file__
