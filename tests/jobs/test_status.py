@@ -669,16 +669,6 @@ def test_a_job_that_excludes_too_many_nodes_says_so_and_is_not_waited_for(
     assert status.read_state(one).reason == held
 
 
-def test_a_job_that_no_node_has_room_for_names_the_largest(scheduler: Scheduler) -> None:
-    lacks = "Can Never Run: Insufficient amount of resource: ncpus (R: 64 A: 39 T: 40)"
-    scheduler.says("qstat", f"Job Id: 7.pbs|job_state=Q|comment={lacks}\n")
-    one = job("7.pbs", kind="pbs")
-    assert status.read_state(one).reason == lacks  # pbsnodes does not answer
-    nodes = {f"n{cpus}": {"resources_available": {"ncpus": cpus}} for cpus in (8, 16)}
-    scheduler.says("pbsnodes", json.dumps({"nodes": nodes}))
-    assert status.read_state(one).reason == f"{lacks}; the largest node has ncpus=16"
-
-
 @pytest.mark.parametrize(
     ("reason", "node"),
     [

@@ -57,12 +57,6 @@ def ask_facts(ask: Ask) -> ClusterFacts:
     return ClusterFacts(name, queues, notes=(("job history", history),), closed=closed)
 
 
-def find_most(resource: str, ask: Ask) -> int:
-    """Return how much of a resource the node has that has most."""
-    given = (node.get("resources_available", {}) for node in _ask_records("nodes", ask).values())
-    return max((parse_number(one.get(resource)) for one in given), default=0)
-
-
 def list_accounts(ask: Ask) -> list[str]:
     """Return nothing: PBS does not say (`lists_accounts`)."""
     return []

@@ -27,7 +27,6 @@ _ENDS: dict[str, base.StateName] = {
 }
 # How a comment ends: `Job run at ... on (n1:ncpus=1) and terminated by alice@login`.
 _TERMINATED = re.compile(r"\band terminated(?: (by \S+))?\s*$")
-_LACKS = re.compile(r"Can Never Run: Insufficient amount of resource: (ncpus|ngpus)\b")
 _UNKNOWN = re.compile(r"q(stat|del): (Unknown Job Id|(\S+ )?Job has finished)")
 
 
@@ -121,14 +120,7 @@ def _parse_time(word: object) -> float | None:
 
 
 def ask_more(job_id: str, state: base.State, ask: base.Ask) -> base.State:
-    """Add to why PBS can never run a job how much of that the largest node has."""
-    lacks = _LACKS.search(state.reason)
-    if not lacks:
-        return state
-    from jobgen.schedulers.pbs.cluster import find_most
-
-    most = find_most(lacks[1], ask)
-    return state._replace(reason=f"{state.reason}; the largest node has {lacks[1]}={most}")
+    return state  # qstat has told all
 
 
 def list_own_jobs(ask: base.Ask, since: float) -> Iterator[base.OwnJobs]:
