@@ -21,7 +21,6 @@ class Chart(NamedTuple):
     id: str
     title: str
     x: str
-    y: str
     series: tuple[str, ...]
     data: tuple[Values, ...]
     text: str
@@ -57,7 +56,7 @@ def _draw_training(training: Training) -> Iterator[Chart]:
         if training.validation is not None:
             text += f"; the last validation {format_number(training.validation)}"
         curves = [("training", training.losses), ("validation", training.validations)]
-        yield _draw_lines("loss", "Loss", "loss", curves, text)._replace(marks=marks, wide=True)
+        yield _draw_lines("loss", "Loss", curves, text)._replace(marks=marks, wide=True)
     over_all = f"The median is {format_number(training.speed)} {unit}/s, over all ranks."
     for id, title, name, curve, text in (
         ("speed", f"{unit.capitalize()}/s", f"{unit}/s", training.speeds, over_all),
@@ -66,45 +65,42 @@ def _draw_training(training: Training) -> Iterator[Chart]:
     ):
         if curve.x:
             words = text.replace("{}", format_number(curve.y[-1]))
-            yield _draw_lines(id, title, "", [(name, curve)], words)._replace(marks=marks)
+            yield _draw_lines(id, title, [(name, curve)], words)._replace(marks=marks)
 
 
 def _draw_gpu_use(usage: Usage) -> Chart:
     text = f"The mean of all GPUs: {usage.gpu_use:.0f} % over the whole run."
-    chart = _draw_lines("usage-gpu", "GPU use", "%", [("busy", usage.gpu_uses)], text)
+    chart = _draw_lines("usage-gpu", "GPU use", [("busy", usage.gpu_uses)], text)
     return chart._replace(x="minutes", wide=True, top=100.0)
 
 
 def _draw_several(comparison: Comparison) -> Iterator[Chart]:
     more = f" {comparison.left_out} more are not drawn." if comparison.left_out else ""
-    for id, title, y, curves in (
-        ("losses", "Training loss", "loss", comparison.curves),
-        ("validations", "Validation loss", "loss", comparison.validations),
-        ("speeds", "Speed", "units per second", comparison.speeds),
+    for id, title, curves in (
+        ("losses", "Training loss", comparison.curves),
+        ("validations", "Validation loss", comparison.validations),
+        ("speeds", "Speed", comparison.speeds),
     ):
         if drawn := sum(bool(curve.x) for _, curve in curves):
             text = f"{drawn} runs, {comparison.order}.{more}"
-            yield _draw_lines(id, title, y, curves, text)._replace(wide=True)
-    measure = comparison.measure
+            yield _draw_lines(id, title, curves, text)._replace(wide=True)
     for number, parameter in enumerate(comparison.parameters):
-        title = f"{measure.capitalize()} by {parameter.name}"
+        title = f"{comparison.measure.capitalize()} by {parameter.name}"
         text = "The last value of each run, or the mean of runs that differ only in their seed."
-        chart = _draw_lines(f"parameter-{number}", title, measure, parameter.curves, text)
+        chart = _draw_lines(f"parameter-{number}", title, parameter.curves, text)
         tried = tuple(value for value in chart.data[0] if value is not None)
         chart = chart._replace(x=parameter.name, logarithmic=parameter.logarithmic)
         yield chart._replace(splits=tried if len(tried) <= _MOST_PLACES else ())
 
 
-def _draw_lines(
-    id: str, title: str, y: str, curves: Sequence[tuple[str, Curve]], text: str
-) -> Chart:
+def _draw_lines(id: str, title: str, curves: Sequence[tuple[str, Curve]], text: str) -> Chart:
     """Draw curves over the same steps; a curve without a value at a step has None there."""
     curves = [(name, curve) for name, curve in curves if curve.x]
     places = sorted({at for _, curve in curves for at in curve.x})
     known = [dict(zip(curve.x, curve.y, strict=True)) for _, curve in curves]
     columns = [_shorten([values.get(at) for at in places]) for values in known]
     names = tuple(name for name, _ in curves)
-    return Chart(id, title, "step", y, names, (places, *columns), text)
+    return Chart(id, title, "step", names, (places, *columns), text)
 
 
 def _shorten(values: Values) -> list[float | None]:
