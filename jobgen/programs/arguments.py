@@ -20,7 +20,7 @@ _CORRECT_VALUES = (
     f"{_CORRECT}; for tasks with a value each, write array: {{values: {{NAME: [...]}}}}"
 )
 _LEAVE_OUT = "leave it out; jobgen gives each process RANK, LOCAL_RANK and WORLD_SIZE"
-_TYPES = {"int": int, "float": float, "str": str}
+_TYPES = {"int": int, "float": float, **dict.fromkeys(("str", "Path", "pathlib.Path"), str)}
 
 
 class Read(NamedTuple):

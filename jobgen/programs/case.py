@@ -55,6 +55,7 @@ class Case:
             "count": len(self.words),
             "numbers": "|".join(map(str, range(len(self.words) + 1))),  # of sys.argv
             "parts": "|".join(self.swept).replace("-", "_") or "(?!)",
+            "off": "|".join(one.lstrip("-").replace("-", "_") for one in size.off),
             "reader": PYTHON,
         }
         # By the words of `needs`, and the names of rules, whether they hold.

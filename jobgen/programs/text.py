@@ -103,7 +103,7 @@ class Call(NamedTuple):
         return "".join(self._spell(ast.unparse(one)) for one in given[:1])
 
     def _spell(self, text: str) -> str:
-        for _ in range(2):  # as a name may stand for another
+        for _ in range(3):  # as a name may stand for another, and that for a third
             text = self.fill(text)
         return read_form("path").sub(r"'\g<folder>/\g<name>'", text)
 
@@ -320,7 +320,7 @@ def _list_in_force(placed: _Placed, at: Call) -> _Placed:
     own = [one for one in placed if one[0].scope is at.place.scope] or placed
     before = [one for one in own if one[1].lineno < at.line]
     sure = before and at.place.tests[: len(before[-1][0].tests)] == before[-1][0].tests
-    return before[-1:] if sure else own
+    return before[-1:] if sure else own if before else placed
 
 
 @cache

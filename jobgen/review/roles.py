@@ -29,6 +29,7 @@ def describe_role(job: Subject) -> dict[str, Any]:
         "port": port,
         "last": role is job.roles[-1],
         "tested": tested,
+        "serves": tested or f"${port}" in read_text(role).replace("{", ""),
         "left_idle": getattr(role.plan.nodes.place, "idle", 0),
         **_compare_files(job, role),
         # It is done once its file is there, and nothing says that it may be.

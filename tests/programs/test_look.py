@@ -574,6 +574,18 @@ def test_tasks_that_save_where_an_option_says(place: str, array: str, said: list
     assert [one.removeprefix("same-place: ")[: len("".join(said))] for one in found] == said
 
 
+def test_tasks_that_save_below_an_option_that_is_a_path() -> None:
+    options = f"{PARSER}p.add_argument('--out', type=Path)\na = p.parse_args()\ndraw(a.seed)\n"
+    text = f"{OWN}from pathlib import Path\n{options}if dist.get_rank() == 0:\n"
+    shared, apart = (
+        f"{text}    torch.save(m, {place})\n"
+        for place in ("a.out / 'm.pt'", "a.out / f'{a.seed}.pt'")
+    )
+    given = ", args: {out: results}"
+    assert ["results/m.pt" in one for one in spoken(shared, given, more=SEEDS)] == [True]
+    assert spoken(apart, given, more=SEEDS) == []
+
+
 @pytest.mark.parametrize(
     ("save", "array", "rules"),
     [

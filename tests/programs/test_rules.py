@@ -742,6 +742,8 @@ JOBS = {
     "SWITCHED": FOUR._replace(arguments=("--lr", "1"), swept=(("--warm", "1"), ("--warm", "0"))),
     "RATE": ONE._replace(arguments=("--lr", "1", "--rate", "2")),
     "OFF": ONE._replace(off=("--warm",), arguments=()),
+    "RESUBMITS": CHAINED._replace(resubmits=True),
+    "LORA": GIVEN._replace(off=("--use_lora",)),
     "RAY": ONE._replace(ray=True, cpus=8),
     "CPUS": EIGHT._replace(cpus=32, arguments=()),
     "AGENTS": GIVEN._replace(asked="srun"),

@@ -750,6 +750,19 @@ def test_what_can_hardly_be_meant_is_said(name: str, spec: str, words: str) -> N
     assert str(doubt).startswith("job.yaml:")
 
 
+def test_a_role_that_is_asked_whether_it_is_ready_serves() -> None:
+    Path("serve.py").write_text("run(port=os.environ['API_PORT'])\n")
+    api = "api: {nodes: 1, run: {script: serve.py}, ready: {http: /health}}"
+    train = "train: {nodes: 1, run: {command: [a]}}"
+    for last, said in ((api, True), (train, False)):
+        first = train if last is api else api
+        keys = f"resources: {{walltime: 1h}}\nroles:\n  {first}\n  {last}\n"
+        loaded = load(replace_keys(keys))
+        assert ["as it stands last" in str(one) for one in review(loaded, resolve(loaded))] == [
+            said
+        ] * said
+
+
 RIGHT = {
     "the base": ("", ""),
     "a server at a number, which is asked there": (
