@@ -291,11 +291,39 @@ def describe_queues(profile: SiteProfile) -> tuple[str, str]:
     return words or "none is named", source.address
 
 
+def describe_network(profile: SiteProfile) -> str:
+    """Return the fabric, and the library that carries NCCL on it."""
+    network = profile.network
+    if network is None:
+        return "not known"
+    places: dict[str | None, str] = {
+        "module": " of the site's module",
+        "path": " at the site's path",
+        "container": " of a container",
+        "environment": " of the job's environment",
+    }
+    place = places.get(network.plugin_from, "")
+    return f"{network.fabric}, by {network.plugin or 'what NCCL has itself'}{place}"
+
+
+def describe_binding(profile: SiteProfile) -> str:
+    """Return which cores and GPU a process gets; empty if the profile does not decide."""
+    launch = profile.launch
+    if launch is None:
+        return ""
+    order = ",".join(map(str, launch.devices or ()))
+    parts = (
+        f"GPUs {order}" if order else "",
+        " ".join(text for text in launch.options if "bind" in text or "depth" in text),
+        f"torchrun --numa-binding={launch.numa_binding}" if launch.numa_binding else "",
+    )
+    return "; ".join(filter(None, parts))
+
+
 def _try_site(name: str, profile: SiteProfile) -> Iterator[str]:
     """Yield the cells of a site: what each of the three jobs gets, and where that is from."""
     from jobgen.plan.cost import estimate_cost, format_number
     from jobgen.sites.describe import GRADES
-    from jobgen.sites.sheet import describe_binding, describe_network
 
     gpus = _count_gpus(name, profile)
     jobs = ((2, gpus, "1h"), (1, 1, "1h"), (1, gpus, "4h"))

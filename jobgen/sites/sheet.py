@@ -39,35 +39,6 @@ def _list_doubts(profile: SiteProfile, today: str) -> Iterator[str]:
         yield "its network is not known to jobgen: NCCL may use TCP"
 
 
-def describe_network(profile: SiteProfile) -> str:
-    """Return the fabric, and the library that carries NCCL on it."""
-    network = profile.network
-    if network is None:
-        return "not known"
-    places: dict[str | None, str] = {
-        "module": " of the site's module",
-        "path": " at the site's path",
-        "container": " of a container",
-        "environment": " of the job's environment",
-    }
-    place = places.get(network.plugin_from, "")
-    return f"{network.fabric}, by {network.plugin or 'what NCCL has itself'}{place}"
-
-
-def describe_binding(profile: SiteProfile) -> str:
-    """Return which cores and GPU a process gets; empty if the profile does not decide."""
-    launch = profile.launch
-    if launch is None:
-        return ""
-    order = ",".join(map(str, launch.devices or ()))
-    parts = (
-        _label("GPUs {}", order),
-        " ".join(text for text in launch.options if "bind" in text or "depth" in text),
-        _label("torchrun --numa-binding={}", launch.numa_binding),
-    )
-    return _join(parts, "; ")
-
-
 def count_gpus(node: Node) -> str:
     """Return the GPUs of a node, such as `4 x A100-40`."""
     kind = node.gpu or ("GPUs" if node.gpus else "")

@@ -13,7 +13,6 @@ from support import EXAMPLES, ROOT, load, load_program
 from jobgen.plan.plan import Plan
 from jobgen.plan.resolve import resolve
 from jobgen.sites import search
-from jobgen.sites.sheet import describe_binding, describe_network
 
 PUBLISHED: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "published.yaml").read_text()
@@ -75,7 +74,7 @@ def test_gh200_on_slingshot_is_protected_from_wrong_sums() -> None:
 
 
 def test_each_site_says_which_queue_network_and_binding_a_job_gets() -> None:
-    """The table of docs/reference/sites.md, and `sites show`."""
+    """The table of docs/reference/sites.md."""
     generate = load_program(ROOT / "docs" / "generate.py")
     for site in SITES:
         profile = search.load(site)
@@ -83,10 +82,10 @@ def test_each_site_says_which_queue_network_and_binding_a_job_gets() -> None:
         if profile.verified is not None:
             assert words, site
             assert address, site
-            known = describe_network(profile) != "not known"
+            known = generate.describe_network(profile) != "not known"
             assert known == (profile.network is not None), site
     assert generate.describe_queues(search.load("nci-gadi"))[0] == "gpuvolta, dgxa100, gpuhopper"
-    assert describe_binding(search.load("alcf-polaris")) == (
+    assert generate.describe_binding(search.load("alcf-polaris")) == (
         "GPUs 3,2,1,0; --depth=8 --cpu-bind depth"
     )
-    assert "--numa-binding=exclusive" in describe_binding(search.load("lumi-g"))
+    assert "--numa-binding=exclusive" in generate.describe_binding(search.load("lumi-g"))
