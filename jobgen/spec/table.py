@@ -6,7 +6,6 @@ Everything in it is text. It is read when something is wrong, and not before.
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import re
 import shlex
@@ -16,7 +15,7 @@ from functools import cache
 from string import Template
 from typing import Any
 
-from jobgen.spec.launchers import find_launch, find_launcher_in_text, show_program, split_words
+from jobgen.spec.launchers import split_words
 from jobgen.spec.tables import read_table
 
 # No spec has more characters.
@@ -150,27 +149,8 @@ def explain_file(path: str, text: str) -> dict[str, str]:
             if not names_program(starts, program):
                 line = f"its spec starts it; type: {offer_init(program)[0]}"
             values = {"file": path, "stem": stem, "line": line, "spec": point_to_spec(path)}
-            values |= _describe_job(text) | match.groupdict("NAME")
-            return {**rule, "hint": fill(rule["hint"], values)}
+            return {**rule, "hint": fill(rule["hint"], values | match.groupdict("NAME"))}
     return {}
-
-
-def _describe_job(text: str) -> dict[str, str]:
-    """Return what a job of another tool runs, on what, and for which values, as keys of a spec."""
-    sizes = {of: [*map(int, re.findall(form, text))] for of, form in load_table()["sizes"].items()}
-    nodes = (math.prod if "parallelism" in text else sum)(sizes["nodes"] or [0])
-    gpus = [*sizes["gpus"], *(number // max(1, nodes) for number in sizes["processes"])]
-    asked = f"nodes: {nodes or 'N'}, gpus_per_node: {max(gpus, default='M')}"
-    grid = map(": ".join, re.findall(r"\n +([\w.-]+): *\{?\s*values: *(\[[^\]\n]*\])", text))
-    lines = re.sub(r"""(?m)(?:^[ -]*|(?<=[{,]) *)["']?[\w./-]+["']?:(?=\s)""", ";", text)
-    lines = re.sub(r"""[][,"']+|\n *- """, " ", lines)
-    programs = re.findall(r"\bpython[\d.]* (?:\$\{\{.*?\}\}|[^\n;&|{}])*", lines)
-    command = find_launch(lines) or "".join(programs[:1])
-    run = f"what it runs is run: {{{show_program(split_words(command))}}}"
-    if launcher := find_launcher_in_text(command):
-        run += f" (jobgen itself does what {launcher} does)"
-    run = run if ".py" in command else "command is run.command"
-    return {"asked": f"resources: {{{asked}}}", "run": run, "lists": f"{{{', '.join(grid)}}}"}
 
 
 def is_spec(path: str) -> bool:

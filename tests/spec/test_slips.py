@@ -88,53 +88,28 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
         ("services:\n  a: {image: b}\n", "job.yaml: is a file of docker compose"),
         ("services:\n  a:\n    image: b/c:1\n", "{container: {image: docker://b/c:1, runtime: "),
         (
-            "services:\n  a:\n    command: torchrun -n 4 a.py --lr 1\n    deploy: {x: 1}\n",
-            "what it runs is run: {script: a.py, args: [--lr, 1]} (jobgen itself does what",
-        ),
-        (
-            "apiVersion: a\nx:\n  Master:\n    replicas: 1\n  Worker:\n    replicas: 2\n"
-            '    command:\n    - python\n    - "t.py"\n',
-            "what it asks for is resources: {nodes: 3, gpus_per_node: M} here, "
-            "what it runs is run: {script: t.py}, and",
-        ),
-        (
-            "apiVersion: a\nx:\n  Launcher:\n    replicas: 1\n  Worker:\n    replicas: 2\n",
-            "is resources: {nodes: 2, gpus_per_node: M} here, command is run.command",
-        ),
-        (
-            "apiVersion: a\nspec:\n  replicas: 2\n  parallelism: 4\n",
-            "what it asks for is resources: {nodes: 8, gpus_per_node: M} here",
-        ),
-        (
-            "apiVersion: a\nspec: {containers: [{image: 'b/c:1', command: [python, t.py],"
+            "apiVersion: a\nspec: {containers: [{image: 'b/c:1', command: [torchrun, t.py],"
             " resources: {limits: {nvidia.com/gpu: 2}}}]}\n",
-            "{nodes: N, gpus_per_node: 2} here, what it runs is run: {script: t.py}, and image is"
-            " environment: {container: {image: docker://b/c:1,",
-        ),
-        (
-            "apiVersion: a\nspec: {containers: [{image: b/c, command: [torchrun, t.py], x: 1}]}\n",
-            "what it runs is run: {script: t.py} (jobgen itself does what torchrun does)",
+            "replicas or parallelism is resources.nodes here, nvidia.com/gpu is resources.gpus_per_"
+            "node, command is run.command, or run.script for a Python program (jobgen itself does "
+            "what torchrun does), and image is environment: {container: {image: docker://b/c:1,",
         ),
         ("tasks: [a]\nresources: [{type: slot, count: 1}]\n", "is a jobspec of Flux, not one"),
         (
-            "apiVersion: a\nspec: {parallelism: 4}\nlimits: {nvidia.com/gpu: '8'}\n",
-            "what it asks for is resources: {nodes: 4, gpus_per_node: 8} here",
-        ),
-        (
             "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\n",
-            "what it asks for is resources: {nodes: 2, gpus_per_node: 4} in a spec",
+            "num_machines is resources.nodes in a spec, num_processes divided by it is resources.g",
         ),
         (
-            "distributed_type: MULTI_GPU\n",
-            "what it asks for is resources: {nodes: N, gpus_per_node: M} in a spec",
+            "$schema: https://azuremlschemas.azureedge.net/a.json\ncommand: python a.py\n",
+            "is a job of Azure ML, not a job spec; instance_count is resources.nodes here",
         ),
         (
             "program: t.py\nparameters:\n  lr: {values: [1, 2]}\n  s: {min: 3, max: 4}\n",
             "is a sweep of W&B, not a job spec; write array: {values: {NAME: [...]}}",
         ),
         (
-            "program: t.py\nparameters:\n  lr:\n    values: [1, 2]\n  s: {values: [3]}\n",
-            "is a sweep of W&B, not a job spec; write array: {values: {lr: [1, 2], s: [3]}}",
+            "program: t.py\nparameters:\n  lr:\n    values: [1, 2]\n",
+            "is a sweep of W&B, not a job spec; write array: {values: {NAME: [...]}}",
         ),
         ("apiVersion: batch/v1\nimage: b/c:1\n", "docker://NAME, runtime: apptainer"),
         ("hydra:\n  launcher:\n    nodes: 2\n", "its partition is queue, and the program's own"),
@@ -145,11 +120,11 @@ ARGS = "name: a\nscheduler: slurm\nresources: {nodes: 2}\nrun:\n  module: m\n  a
         ),
         (
             "seed_everything: 1\ntrainer:\n  devices: 4\n  num_nodes: 2\nmodel: {a: b}\n",
-            "LightningCLI, not a job spec; what it asks for is resources: {nodes: 2, gpus_per_",
+            "LightningCLI, not a job spec; num_nodes is resources.nodes here, devices is resources",
         ),
         (
             "model: {a: b}\ntrainer:\n  accelerator: gpu\n  devices: auto\n",
-            "{nodes: N, gpus_per_node: M} here, and the program gets the file by run: {script: PRO",
+            "gpus_per_node, and the program gets the file by run: {script: PROGRAM.py, args: [fit",
         ),
         ("head_node_type: a\n", "is a cluster of Ray, not a job spec; launch: {mode: ray} starts"),
         ("stages: [a]\nb:\n  script:\n    - python a.py\n", "is a pipeline of GitLab, not a job"),
