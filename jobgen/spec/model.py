@@ -167,12 +167,11 @@ _MODULE_WORDS = {
 
 
 def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
-    rules = {word: "module_names" if ";" in word else _MODULE_WORDS.get(word) for word in names}
-    heads = [word for word in names if rules[word] == "module_command"]
-    others = [word for word in names if rules[word] not in (None, "module_command")]
-    for word in (others or heads)[:1]:
-        rest = ", ".join(one for one in ";".join(names).split(";") if one not in ("", word, *heads))
-        yield explain(str(rules[word]), {"word": word, "rest": rest})
+    rules = {word: _MODULE_WORDS[word] for word in names if word in _MODULE_WORDS}
+    heads = {word for word, rule in rules.items() if rule == "module_command"}
+    for word in sorted(rules, key=heads.__contains__)[:1]:
+        rest = ", ".join(one for one in names if one not in {word, *heads})
+        yield explain(rules[word], {"word": word, "rest": rest})
 
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".zip")

@@ -40,7 +40,7 @@ Directive = Annotated[
 ]
 # What `module load` takes; one with a blank in it is two, or the command itself.
 ModuleName = Annotated[
-    str, Pattern(r"[^\s,-][^\s,]*", "the name of one environment module", ("cuda/12.3",))
+    str, Pattern(r"[^\s,;-][^\s,;]*", "the name of one environment module", ("cuda/12.3",))
 ]
 # What a command is given that would take a leading dash for an option.
 NoOption = Annotated[str, Pattern(r"[^-].*", "a name; it begins with '-'")]
