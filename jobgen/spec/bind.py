@@ -210,8 +210,6 @@ class _Binder:
         return _FAILED if _FAILED in entries.values() else entries
 
     def sequence(self, node: Sequence, kind: fields.Kind, path: str) -> Any:
-        if kind.members[-1].expandable and (hint := self.find_pairs(node, path)):
-            return self.problem(node.where, path, "is a list of keys and values", hint)
         members = [
             self.value(item, kind.members, f"{path}[{index}]")
             for index, item in enumerate(node.items)
@@ -223,15 +221,6 @@ class _Binder:
         if members:
             fault, hint = f"has {len(members)} members, expected {rule.least} to {rule.most}", ""
         return self.problem(node.where, path, fault, hint)
-
-    def find_pairs(self, node: Sequence, path: str) -> str:
-        """What to write for a list of texts that has keys and values alone."""
-        given = {isinstance(item, Mapping) and "value" not in item.items for item in node.items}
-        if given != {True} or self.root is None:
-            return ""
-        from jobgen.spec.words import suggest_list  # only an error needs it
-
-        return suggest_list(node, path)
 
     def short_record(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         short = Mapping(node.where)

@@ -87,19 +87,10 @@ class Stranger(NamedTuple):
             return ""
         return f"{int(match[1]) // int(match[3])}{match[2]}"
 
-    @property
-    def lists(self) -> str:
-        """It and the other keys that its record lacks, as one mapping of those that have lists."""
-        known, lists = fields.read_fields(self.cls), Mapping(Position(""))
-        for key, item in {**self.beside.items, self.key: self.node}.items():
-            if key not in known and isinstance(item, Sequence):
-                lists.items[key] = item
-        return show(lists)
-
     def fit(self, path: str) -> tuple[str, str]:
         """Return its value as the key at a path takes it; what is wrong with it, and a repair."""
         kinds = self._list_kinds(path)
-        for node in self._list_forms(path, kinds) if kinds else ():
+        for node in self._list_forms() if kinds else ():
             if not self.check(node, kinds, path):
                 return show(node), ""
         if not kinds or isinstance(self.node, Mapping):
@@ -131,30 +122,13 @@ class Stranger(NamedTuple):
             return kinds
         return tuple(kind for kind in kinds if kind.type is bool or get_args(kind.type))
 
-    def _list_forms(self, path: str, kinds: tuple[fields.Kind, ...]) -> Iterator[Node]:
-        """Yield its value, with the keys that its own mean, and with the unit that its key names.
-
-        timeout_min: 120 is 120m.
-        """
+    def _list_forms(self) -> Iterator[Node]:
+        """Yield its value, and with the unit that its key names: timeout_min: 120 is 120m."""
         yield self.node
-        if isinstance(node := self.node, Mapping):
-            for record in filter(fields.is_record, (kind.type for kind in kinds)):
-                yield self._rename(node, path, record)
         units, text = load_table()["units"], self.node.text
         for part in reversed(re.findall("[a-z]+", normalize(self.key))):
             if text.isdigit() and part in units:
                 yield Scalar(self.node.where, text + units[part], "str")
-
-    def _rename(self, node: Mapping, path: str, cls: type) -> Mapping:
-        """Return a mapping with the keys of the record `cls` at a path that its own keys mean."""
-        renamed = Mapping(node.where)
-        for key, item in node.items.items():
-            inner = Stranger(key, item, path, cls, self.root, self.check)
-            # What is in a mapping in it stays: the ways to read it would multiply.
-            hint = Hint() if isinstance(item, Mapping) else suggest_key(inner)
-            name = hint.meant.removeprefix(f"{path}.") or key
-            renamed.items[name], renamed.keys[name] = item, node.keys[key]
-        return renamed
 
 
 def _means_nodes(key: str) -> bool:
@@ -243,7 +217,6 @@ def _apply(stranger: Stranger, section: str, word: str) -> Hint | None:
         "means": means,
         "unfit": "yes" * (not stranger.fit(means)[0]),
         "share": stranger.share,
-        "lists": stranger.lists,
         "beside": " ".join(stranger.others),
     }
     answer = find_rule(section, facts)
@@ -323,11 +296,6 @@ def suggest_value(
     return _show_example(facts, wrong)
 
 
-def suggest_list(node: Node, path: str) -> str:
-    """Return what to write for a list of keys and values, where it is one of texts; or nothing."""
-    return find_rule("list_rules", describe(node, path)).get("say", "")
-
-
 def _show_example(facts: dict[str, str], wrong: str) -> str:
     examples = load_table()["examples"] if wrong == "kind" else {}
     example = examples.get(facts["at"], examples.get(facts["name"], ""))
@@ -392,21 +360,7 @@ def _describe_members(node: Node) -> dict[str, str]:
     given = {Scalar: "text", Sequence: "list", Mapping: "keys"}[type(node)]
     given += " deep" * any(not isinstance(one, Scalar) for one in members)
     pairs = [f"'{key}:{one.text}'" for key, one in inner.items()]
-    merged = _merge_list(members) if isinstance(node, Sequence) else ""
-    shown = {"names": ", ".join(inner), "pairs": ", ".join(pairs), "merged": merged}
-    return {"given": given} | shown
-
-
-def _merge_list(members: list[Node]) -> str:
-    """Return keys and values of a list as one mapping, such as [{name: A, value: b}, {C: d}]."""
-    merged, number = Mapping(Position("")), 0
-    for member in members:
-        pairs = member.items if isinstance(member, Mapping) else {}
-        if pairs.keys() == {"name", "value"}:
-            pairs = {pairs["name"].text: pairs["value"]}
-        merged.items |= pairs
-        number += len(pairs) or len(members)
-    return show(merged) if number == len(merged.items) > 0 else ""
+    return {"given": given, "names": ", ".join(inner), "pairs": ", ".join(pairs)}
 
 
 def _list_numbers(text: str) -> list[str]:
