@@ -23,7 +23,7 @@ from jobgen.schedulers.base import NODES, PROCESSES, Directive, cpu_keys
 from jobgen.spec.load import LoadedSpec
 from jobgen.spec.model import Modules
 from jobgen.spec.secrets import mask, mask_override
-from jobgen.spec.tables import read_rows
+from jobgen.spec.tables import read_needs, read_rows
 from jobgen.spec.units import format_duration, format_time
 
 DEFAULT = "default"
@@ -337,9 +337,8 @@ def _select_rows(
     """
     has = {*kinds, *(fact for fact, value in facts.items() if value)}
     for asked, *cells in read_rows(name, room="rendering"):
-        wanted = {kind for kind in asked.split() if kind[0] not in "!-"}
-        refused = {kind[1:] for kind in asked.split() if kind[0] == "!"}
-        if wanted <= has and not refused & has:
+        needs, _ = read_needs(asked, frozenset())
+        if all((kind in has) == wanted for kind, wanted in needs.items()):
             yield [Template(cell).substitute(facts) for cell in cells]
 
 
