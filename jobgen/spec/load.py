@@ -235,18 +235,11 @@ def _apply_user_config(
     if target or {"site", "scheduler"} & root.items.keys():
         taken.append("site.")
     overrides = []
-    for path, node in walk_leaves(config.without("trust")):
-        if not f"{path}.".startswith(tuple(taken)) and _has_room(root, path):
+    for path, node in walk_leaves(merge(config.without("trust"), root)):
+        if node.where.file == file and not f"{path}.".startswith(tuple(taken)):
             overrides.append(f"{path}={write_value(node)}")
             _apply_override(root, overrides[-1], node.where)
     return tuple(overrides)
-
-
-def _has_room(root: Mapping, path: str) -> bool:
-    """Return whether a spec says nothing at a path, or has other keys beside it."""
-    key, _, inner = path.partition(".")
-    present = root.items.get(key)
-    return present is None or (isinstance(present, Mapping) and inner not in ("", *present.items))
 
 
 def _find_project_file(path: str) -> str | None:
