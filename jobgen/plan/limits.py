@@ -112,14 +112,12 @@ def _check_one_queue(context: Context, name: str, queue: SiteQueue, size: Size) 
     yield from find_breaches(context, profile.cite(queue), rules, name=name, queue=queue)
     if accepts(queue, size):
         return
-    others = [one for one, record in profile.queues.items() if accepts(record, size)]
-    elsewhere = f"queue: {' or '.join(others[:3])}" if others else "another queue"
-    for path, message, hint, limit in explain_refusal(name, queue, size):
+    for path, message, hint, limit in _explain_refusal(name, queue, size):
         if path == "resources.nodes" and context.spec.resources.nodes is None:
             path = "resources.gpus_per_node"
-        words = {"path": path, "message": message, "hint": hint.replace("another queue", elsewhere)}
-        why, about = f": {limit.why}" if limit.why else "", profile.cite(limit, queue)
-        yield from find_breaches(context, about, {"size": True}, why=why, **words)
+        about = profile.cite(limit, queue)
+        facts = {"message": message, "hint": hint, "why": f": {limit.why}" if limit.why else ""}
+        yield from find_breaches(context, about, {"size": True}, path=path, **facts)
 
 
 def _refuse_unknown(context: Context, name: str) -> Iterator[Breach]:
@@ -157,7 +155,7 @@ def _gives_time(limit: Limit, size: Size) -> bool:
 Refusal = tuple[str, str, str, Limit]
 
 
-def explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
+def _explain_refusal(name: str, queue: SiteQueue, size: Size) -> Iterator[Refusal]:
     """Key, message and hint of what a queue that does not take the job refuses, and its limit."""
     if limits := list(_find_fitting(queue, size)):
         yield _explain_time(name, limits, size)
@@ -186,7 +184,7 @@ def _explain_number(name: str, unit: str, limits: list[Limit], size: Size) -> It
         yield "resources.nodes", message, f"use at least {count(least, word)}", limits[0]
     elif number > most:
         nodes = most // each
-        hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs or another queue"
+        hint = f"use at most {count(nodes, 'node')}" if nodes else "use fewer GPUs"
         message = f"{asked}: more than {name}'s {count(most, word)}"
         yield "resources.nodes", message, hint, limits[-1]
 

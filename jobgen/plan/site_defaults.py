@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -262,13 +261,13 @@ def _check_queue_has(job: _SiteJob, gpu_type: str) -> Iterator[Breach]:
 
 
 def _offer_others(job: _SiteJob) -> str:
-    """Return words for queues with the same GPUs that take a job, if its own does not."""
+    """Return words for queues with its own's GPUs that take a job, or any if its own names none."""
     own, queues = job.record, {name: job.candidates[name].queue for name in job.list_taking()}
     if job.spec.qos or job.queue in queues or not own.limits:
         return ""
-    kind = (True, own.gpu_types, None)
-    likes = (kind == (bool(one.limits), one.gpu_types, one.routed_from) for one in queues.values())
-    names = " or ".join([*itertools.compress(queues, likes)][:3])
+    queues = {name: one for name, one in queues.items() if one.limits and not one.routed_from}
+    likes = [name for name, one in queues.items() if own.gpu_types in ((), one.gpu_types)]
+    names = " or ".join(likes[:3])
     return f", or write queue: {names}" if names else ""
 
 

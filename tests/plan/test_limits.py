@@ -74,7 +74,7 @@ CLARIDEN = "https://docs.cscs.ch/clusters/clariden, as of 2026-08-20"
             [GADI, "queue=normal", "resources.nodes=2", "resources.gpus_per_node=4"],
             "resources.nodes: 2 nodes with 8 GPUs: more than normal's 0 GPUs "
             "(https://opus.nci.org.au/spaces/Help/pages/236880942/Job+Costs,"
-            " as of 2026); use fewer GPUs or queue: gpuvolta or dgxa100 or gpuhopper",
+            " as of 2026); use fewer GPUs, or write queue: gpuvolta or dgxa100",
         ),
         # Polaris: the queue follows from the nodes and the walltime, and the fault from both.
         (
