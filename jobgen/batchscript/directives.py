@@ -18,7 +18,7 @@ from jobgen.schedulers import SCHEDULERS
 from jobgen.sites import search
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec import units
-from jobgen.spec.value_types import NAME, Constraint, Email, Label
+from jobgen.spec.value_types import NAME, OF_CHUNK, Constraint, Email, Label
 
 _LABEL, _CONSTRAINT, _ADDRESS = (get_args(kind)[1] for kind in (Label, Constraint, Email))
 # The form that the values of keys need.
@@ -297,7 +297,7 @@ class _Resources:
             elif not FORMS["of-chunk"].fullmatch(key):
                 # A bare word of nodes= is true of them, as OpenPBS reads it.
                 more.append(pair if equals or option != "-l nodes" else f"{pair}=True")
-        known = [pair for pair in more if re.fullmatch(r"[A-Za-z_]\w*=[\w.-]+", pair)]
+        known = [pair for pair in more if re.fullmatch(OF_CHUNK, pair)]
         draft.put("resources.constraint", ":".join(known))
         if others := ":".join(pair.removesuffix("=True") for pair in more if pair not in known):
             draft.lose(item.line, others, "not a thing that a spec can ask of each node")

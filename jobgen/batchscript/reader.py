@@ -302,7 +302,7 @@ class Script:
         if not select:
             cpus = read_number(self.resource("ncpus"))
             return Request(1, cpus < 2, 1, all_gpus, cpus)
-        select = re.sub(r"(^|\+)\s*(?=[A-Za-z_]+=)", r"\g<1>1:", select)  # one, where none is said
+        select = re.sub(r"(^|\+)\s*(?=[A-Za-z_][\w-]*=)", r"\g<1>1:", select)  # one, if not said
         select = re.sub(r"\bppn=(\w+)", r"ncpus=\1:mpiprocs=\1", select)  # in words of Torque
         select = re.sub(r"\bgpus=", "ngpus=", select)
         chunks = [chunk.strip().partition(":") for chunk in select.split("+")]

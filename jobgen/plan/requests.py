@@ -12,10 +12,10 @@ from jobgen.plan.decision import Context, Decision
 from jobgen.plan.left_out import takes_constraint
 from jobgen.plan.plan import Dependency, Mail, Plan, Requests
 from jobgen.spec.model import After
+from jobgen.spec.value_types import OF_CHUNK
 
 _OPTION = re.compile(r"(?<!\S)(--[^\s=]+|-[^\s-])(?=(?:=|\s+)?(\S*))")  # and what follows it
 _QUOTED = re.compile(r"\"[^\"]* -[^\"]*\"|'[^']* -[^']*'")  # what may look like options
-_IN_CHUNK = r"[A-Za-z_]\w*=[\w.-]+"
 _OF_CHUNKS = (
     *("resources.cpus_per_node", "resources.cpus_per_gpu", "resources.gpus_per_node"),
     *("resources.memory_per_node", "resources.constraint", "launch.processes_per_node"),
@@ -174,7 +174,7 @@ def _find_conflicts(context: Context) -> Iterator[Problem]:
     rules = {
         "qos_is_queue": context.spec.qos is not None and site.slurm.queue_option == "qos",
         "chunk_key": chunk and taken,
-        "chunk_form": chunk and not all(re.fullmatch(_IN_CHUNK, part) for part in parts),
+        "chunk_form": chunk and not all(re.fullmatch(OF_CHUNK, part) for part in parts),
         "chunk_name": not chunk and site.pbs.constraint is not None and not simple,
     }
     yield from context.refuse(rules, taken=taken, constraint=constraint)

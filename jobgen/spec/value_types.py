@@ -60,6 +60,8 @@ Constraint = Annotated[
         ("a100", "a100&nvlink", "gpu_model=a100"),
     ),
 ]
+# A resource of a PBS chunk and its value; its name may have hyphens (PBS Administrator's Guide).
+OF_CHUNK = r"[A-Za-z_][\w-]*=[\w.-]+"
 Email = Annotated[
     str,
     Pattern(

@@ -877,10 +877,12 @@ def test_a_kept_body_has_the_directives_in_their_own_words() -> None:
 
 
 def test_a_resource_of_pbs_that_no_profile_names_is_a_constraint() -> None:
-    text = import_pbs("#PBS -l select=1:ngpus=1:gpu_type=RTX6000:mem=8gb\npython a.py").yaml
-    resources = yaml.safe_load(text)["resources"]
-    assert resources["constraint"] == "gpu_type=RTX6000"
-    assert "gpu_type" not in resources
+    for asked in ("gpu_type=RTX6000", "TeslaV100-16GB=True"):
+        for chunk in (f"1:{asked}:ngpus=1", f"{asked}:ngpus=1"):
+            text = import_pbs(f"#PBS -l select={chunk}:mem=8gb\npython a.py").yaml
+            resources = yaml.safe_load(text)["resources"]
+            assert resources["constraint"] == asked
+            assert (resources["gpus_per_node"], "gpu_type" in resources) == (1, False)
 
 
 def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
@@ -1876,10 +1878,12 @@ def test_the_folder_of_torque_is_gone_to() -> None:
 
 
 def test_of_a_chunk_only_what_is_lost_is_named() -> None:
-    imported = import_pbs("#PBS -l nodes=1:ppn=4:gpus=1:TeslaV100-16GB:big\ncd /a\npython t.py")
-    assert [left.text for left in imported.left if left.kind == "lost"] == ["TeslaV100-16GB"]
+    chunk = "1:ppn=4:gpus=1:TeslaV100-16GB:os=a/b:big"
+    imported = import_pbs(f"#PBS -l nodes={chunk}\ncd /a\npython t.py")
+    assert [left.text for left in imported.left if left.kind == "lost"] == ["os=a/b"]
     resources = yaml.safe_load(imported.yaml)["resources"]
-    assert resources == {"gpus_per_node": 1, "cpus_per_node": 4, "constraint": "big=True"}
+    constraint = "TeslaV100-16GB=True:big=True"
+    assert resources == {"gpus_per_node": 1, "cpus_per_node": 4, "constraint": constraint}
 
 
 def test_partitions_of_a_list_are_queues() -> None:

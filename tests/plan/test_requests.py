@@ -103,13 +103,13 @@ def test_a_site_may_have_a_chunk_resource_for_the_constraint(tmp_path: Path) -> 
 
 
 def test_a_constraint_of_pbs_is_what_each_chunk_has(tmp_path: Path) -> None:
-    text = edited(("{nodes: 2}", "{nodes: 2, constraint: gpu_model=a100:phase=29}"))
+    text = edited(("{nodes: 2}", "{nodes: 2, constraint: gpu_model=a100:V100-16GB=True}"))
     with working_in(tmp_path):
         Path("job.yaml").write_text(text)
         out = jobgen("render", "--scheduler", "pbs").out
-        assert "#PBS -l select=2:gpu_model=a100:phase=29:mpiprocs=1\n" in out
+        assert "#PBS -l select=2:gpu_model=a100:V100-16GB=True:mpiprocs=1\n" in out
         slurm = jobgen("render", "--scheduler", "slurm")
-        for wrong in ("a=b&c", "mem=2gb"):
+        for wrong in ("a=b&c", "mem=2gb", "a=b:-c=d", "2a=b"):
             asked = ("--set", f"resources.constraint={wrong}")
             assert jobgen("render", "--scheduler", "pbs", *asked).code == 3
     assert "constraint=" not in slurm.out.partition("set -e")[0].partition("SBATCH")[2]
