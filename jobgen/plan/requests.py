@@ -20,7 +20,6 @@ _OF_CHUNKS = (
     *("resources.cpus_per_node", "resources.cpus_per_gpu", "resources.gpus_per_node"),
     *("resources.memory_per_node", "resources.constraint", "launch.processes_per_node"),
 )
-KINDS = ("afterok", "afterany", "afternotok", "after")
 
 
 def decide(context: Context, plan: Plan) -> Decision[Requests]:
@@ -60,8 +59,8 @@ def parse_dependency(text: str, scheduler: str) -> Dependency:
     can = get_capabilities(scheduler)
     for job in rest.split(":"):
         name = _write_id(job, can)
-        if kind not in KINDS or not job:
-            hint = f"write an id, or KIND:ID with one of {', '.join(KINDS)}"
+        if kind not in After._fields or not job:
+            hint = f"write an id, or KIND:ID with one of {', '.join(After._fields)}"
             raise UsageError(f"--after {text!r}: {hint}")
         if name is None:
             raise UsageError(f"--after {text!r}: {_explain_id(job, can)}")
