@@ -174,12 +174,13 @@ def _find_module_command(names: tuple[str, ...]) -> Iterator[Conflict]:
         yield explain(rules[word], {"word": word, "rest": rest})
 
 
+PYTHONS = ("venv", "uv", "conda", "stage")  # each sets up Python
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".zip")
 # The keys of a variable, which stand where its name is forgotten.
 _UNNAMED = dict.fromkeys(("value", "expand"), "unnamed")
 
 
-@limit_keys("venv", "uv", "conda", "stage", most=1)
+@limit_keys(*PYTHONS, most=1)
 class Environment(NamedTuple):
     """What is set up on every node before the program starts, in this order."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from jobgen.records import NamedTuple
 from jobgen.spec.commands import is_shell_command
 from jobgen.spec.fields import ShellPath
-from jobgen.spec.model import ONE_A_NODE, Environment, JobSpec, NodeRange, Role
+from jobgen.spec.model import ONE_A_NODE, PYTHONS, Environment, JobSpec, NodeRange, Role
 from jobgen.spec.tables import Conflict, refuse
 from jobgen.spec.value_types import is_taken
 
@@ -17,8 +17,6 @@ from jobgen.spec.value_types import is_taken
 _SHARED = ("launcher", "interface")
 # Each role has some ports of its own; so many roles fit into the ports of a job.
 MOST = 10
-# At most one of them sets up Python.
-_PYTHONS = ("venv", "uv", "conda", "stage")
 
 
 class Spot(NamedTuple):
@@ -213,8 +211,8 @@ def _expand(value: Any, names: tuple[str, ...]) -> Any:
 def _add(job: Environment, role: Environment) -> Environment:
     """Return a role's environment: its own values over the job's, whose variables stay."""
     own = {key: value for key, value in role._asdict().items() if value is not None}
-    if own.keys() & {*_PYTHONS}:
-        job = job._replace(**dict.fromkeys(_PYTHONS))
+    if own.keys() & {*PYTHONS}:
+        job = job._replace(**dict.fromkeys(PYTHONS))
     if job.variables and role.variables:
         own["variables"] = {**job.variables, **role.variables}
     if job.setup and role.setup:
