@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from jobgen.errors import Position, Problem, SpecError
 from jobgen.spec import fields
@@ -245,14 +245,10 @@ class _Binder:
             return self.problem(node.where, path, f"{node.text!r} {message}", hint)
 
     def fixed_word(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
-        text, hint = node.text, ""
-        if word := fields.list_spellings(kind.type).get(text):
+        if word := fields.list_spellings(kind.type).get(node.text):
             return word
-        if self.root:
-            from jobgen.spec.words import suggest_word
-
-            hint = suggest_word(text, get_args(kind.type), path)
-        return self.problem(node.where, path, f"unknown value {text!r}", hint)
+        hint = self.suggest(node, (kind,), path)
+        return self.problem(node.where, path, f"unknown value {node.text!r}", hint)
 
     def text_as_list(self, node: Scalar, kind: fields.Kind, path: str) -> Any:
         """`node`, where a list may stand, as one member, or as several that it holds."""

@@ -291,6 +291,8 @@ def suggest_value(
     facts["only"] = facts["takes"] if len(names) == 1 else ""
     if answer := find_rule("value_rules", facts):
         return answer["say"]
+    if wrong == "form" and fields.is_literal(kinds[0].type):
+        return _suggest_word(node.text, get_args(kinds[0].type), path)
     if better := _repair(node, kinds, check):
         return f"write {better}" if path.endswith("]") else f"write {facts['name']}: {better}"
     return _show_example(facts, wrong)
@@ -319,7 +321,7 @@ def _repair(node: Node, kinds: tuple[fields.Kind, ...], check: Check) -> str:
     return ""
 
 
-def suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
+def _suggest_word(text: str, known: tuple[str, ...], path: str) -> str:
     """Return what to write for a word that is none of the `known` ones at `path`."""
     word, place = text.strip().lower(), re.sub(r"\[\d+\]|^roles\.\w+\.", "", path)
     for value, words in load_table()["values"].get(place, {}).items():
