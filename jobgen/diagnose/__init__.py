@@ -19,7 +19,6 @@ from jobgen.diagnose.diagnosis import Diagnosis
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.exceptions import find_tracebacks
 from jobgen.diagnose.judge import Judge
-from jobgen.diagnose.looking import look_into_program
 from jobgen.diagnose.odd import find_slow
 from jobgen.jobs import run_folder
 from jobgen.jobs.code import name_copy
@@ -124,11 +123,10 @@ def _diagnose_tasks(job: JobRecord, failed: dict[int, int], *, now: float) -> Di
 
 
 def _list_warnings(evidence: Evidence, diagnosis: Diagnosis) -> Iterator[str]:
-    """What preflight, the trainer, a look into the program and other roles have told besides."""
+    """What preflight, the trainer and other roles have told besides."""
     yield from filter(None, run_folder.read_network(evidence.run_dir)[1:])
     if diagnosis.cause == TIMEOUT.id or not diagnosis.exception:
         yield from find_slow(evidence)
-    yield from look_into_program(evidence, diagnosis.cause)
     if evidence.role and _OF_SERVERS.search(diagnosis.exception):
         yield from _list_errors(evidence.job, evidence.role)
 

@@ -629,24 +629,14 @@ def test_a_slow_network_is_told_whatever_the_cause(run: Run) -> None:
     assert f"\nwarning: {warning}\n" in found.as_text()
 
 
-def test_what_a_look_into_the_program_warns_of_is_told_where_ranks_waited(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "said", ["Timed out after 61 seconds waiting for clients. 4/5", "No step for 600 s"]
+)
+def test_where_ranks_waited_the_remedy_names_what_looks_into_the_program(
+    run: Run, said: str
 ) -> None:
-    of_five = 'dist.init_process_group("gloo", world_size=5, rank=int(os.environ["RANK"]))'
-    Path(run.folder, "train.py").write_text(
-        f"import os\nimport torch.distributed as dist\n{of_five}\n"
-    )
-    run.write("job.yaml", json.dumps(spec(resources={"nodes": 2}, run={"script": "train.py"})))
-    about = header.Header("a", "a.yaml", "", "slurm", groups=(NodeGroup(2, 2),))
-    run.write("plan.json", header.write_json(about))
-    late = "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 4/5"
-    run.rank(0, f"{TRACE}{late}\n", after=10)
-    assert run.diagnose().warnings == (), "the program is in another folder"
-    monkeypatch.chdir(run.folder)
-    (warning,) = run.diagnose().warnings
-    assert warning.startswith("train.py:3: world_size is 5, but the job has 4 processes; ")
-    run.write("logs/n1/rank-0.err", f"{TRACE}KeyError: 'x'\n", after=10)
-    assert run.diagnose().warnings == ()
+    run.rank(0, f"{TRACE}torch.distributed.DistStoreError: {said}\n", after=10)
+    assert "`jobgen check` looks into the program" in run.diagnose().remedy
 
 
 @pytest.mark.parametrize("code", [1, 143])
