@@ -163,24 +163,14 @@ def _explain_process(failure: Failure, innocent: Innocent) -> Explained:
     ending = find_ending(failure.lines, failure.exit_code, quiet=failure.quiet, innocent=innocent)
     if not ending.chain:
         return _explain_exit(failure, ending)
-    chain = ending.chain
-    refers = REFERS.search(chain[-1].words)
-    if refers:
-        chain = (*_find_referred(failure, chain[-1]), *chain)
-    explained = _explain_exception(failure, chain, innocent)
+    explained = _explain_exception(failure, ending.chain, innocent)
     # What it said after that, such as why it then left.
     explained = explained._replace(tail=tuple(dict.fromkeys([*explained.tail, *ending.closing])))
     # Another line of the log may say it better.
-    if explained.cause.vague or (refers and explained.cause is EXCEPTION):
+    refers = explained.cause is EXCEPTION and REFERS.search(ending.chain[-1].words)
+    if explained.cause.vague or refers:
         return _find_better(explained, ending)
     return explained
-
-
-def _find_referred(failure: Failure, last: Raised) -> Sequence[Raised]:
-    """What another process raised before, where an exception only says that it did."""
-    before = takewhile(lambda one: one.last != last, find_tracebacks(failure.lines))
-    handed = [one.last for one in before if one.handed and not REFERS.search(one.words)]
-    return [one._replace(is_cause=True) for one in handed[-1:]]
 
 
 def _find_better(explained: Explained, ending: Ending) -> Explained:
@@ -242,7 +232,7 @@ def _find_reason_before(failure: Failure, last: Raised) -> Line | None:
 
     That is of the interrupt; or how a thread, a process or a service beside it ended.
     """
-    if not (_LOST.search(last.words) or _HELPER.search(last.words)):
+    if not any(says.search(last.words) for says in (_LOST, _HELPER, REFERS)):
         return None
     tracebacks = find_tracebacks(failure.lines)
     begin = next((one.begin for one in tracebacks if one.last == last), 0)

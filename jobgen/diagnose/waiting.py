@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter
 
 from jobgen.diagnose import hangs
 from jobgen.diagnose.cause import TIMEOUT, WAITED
@@ -34,13 +33,10 @@ class Waiting:
     def blame(self, about: Diagnosis) -> Diagnosis:
         """Return it with the one that was waited for in the place of one that waited, if known."""
         if operations := self._list_operations():
-            title = "their collective operations do not match"
-            return self._compare_calls(about, operations, title)
+            return self._compare_operations(about, operations)
         if suspects := self.find_suspects():
             return self._name_suspects(about, suspects)
         about = about._replace(node=None, rank=None)
-        if len(calls := self._list_calls()) > 1:
-            return self._compare_calls(about, calls, "they waited in different calls")
         lost = any(one.cause.symptom for one in self.waiting)
         if not lost and 1 < len(self.heard) == self.evidence.world:
             return self._name_all(about)
@@ -81,7 +77,7 @@ class Waiting:
 
     def compare_places(self) -> Suspects | None:
         """By the line of the program at which processes waited: those who waited at another."""
-        by_size = sorted(self._group_placed(attrgetter("place")).values(), key=len)
+        by_size = sorted(self._group_placed().values(), key=len)
         if len(by_size) < 2 or len(by_size[0]) == len(by_size[1]):
             return None
         few, many = by_size[0], by_size[-1]
@@ -129,20 +125,13 @@ class Waiting:
             return {}
         return {f"{call}{places.get(call, '')}": sorted(some) for call, some in ranks.items()}
 
-    def _list_calls(self) -> dict[str, list[int]]:
-        """Which ranks waited, or lost another, in which line of the program."""
-        return {
-            f"{some[-1].raised.source[:MOST_WORDS]} at {place}": sorted(collect_ranks(some))
-            for place, some in self._group_placed(_shorten).items()
-        }
-
-    def _group_placed(self, name: Callable[[Explained], str]) -> dict[str, list[Explained]]:
+    def _group_placed(self) -> dict[str, list[Explained]]:
         """Those that waited, by the place: where the program raises the error, they did not."""
         places: dict[str, list[Explained]] = {}
         for one in self.waiting:
             raises = one.raised.source.startswith("raise ")
             if one.place and one.failure.rank is not None and not raises:
-                places.setdefault(name(one), []).append(one)
+                places.setdefault(one.place, []).append(one)
         return places
 
     def _tell_absence(self) -> str:
@@ -186,13 +175,11 @@ class Waiting:
             followed=tuple(sorted({*self.heard, *about.followed} - {*suspects.ranks})),
         )
 
-    def _compare_calls(
-        self, about: Diagnosis, calls: dict[str, list[int]], title: str
-    ) -> Diagnosis:
+    def _compare_operations(self, about: Diagnosis, calls: dict[str, list[int]]) -> Diagnosis:
         """The same of all ranks of which is known what they were in."""
         sentences = [f"{list_ranks(some)} in {call}" for call, some in calls.items()]
         remedy = WAITED.remedy if about.cause == TIMEOUT.id else about.remedy
-        title = f"{title}: {', '.join(sentences[:_MOST_CALLS])}"
+        title = f"their collective operations do not match: {', '.join(sentences[:_MOST_CALLS])}"
         about = about._replace(title=title, remedy=remedy, place="", exception="", followed=())
         return self._name_ranks(about, sorted(chain.from_iterable(calls.values())))
 

@@ -629,6 +629,19 @@ def test_a_slow_network_is_told_whatever_the_cause(run: Run) -> None:
     assert f"\nwarning: {warning}\n" in found.as_text()
 
 
+def test_the_node_that_srun_names_in_a_log_is_the_one_and_not_where_srun_ran(run: Run) -> None:
+    for end in ("Exited with exit code 1", "Segmentation fault", "Out Of Memory"):
+        run.rank(0, f"srun: error: n2: task 3: {end}\n", after=10)
+        assert (run.diagnose().node, run.diagnose().rank) == ("n2", None)
+
+
+def test_the_reason_is_the_line_before_an_exception_that_refers_to_it(run: Run) -> None:
+    for start in ("(Core pid=7) ", "(Worker pid=7, ip=10.0.0.2) ", ""):
+        reason = f"{start}ValueError: 32768 tokens are too many\n"
+        run.rank(0, f"{reason}{TRACE}RuntimeError: it failed, see root cause above\n", after=10)
+        assert "after ValueError: 32768 tokens" in run.diagnose().title
+
+
 @pytest.mark.parametrize(
     "said", ["Timed out after 61 seconds waiting for clients. 4/5", "No step for 600 s"]
 )
