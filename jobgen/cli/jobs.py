@@ -14,7 +14,7 @@ import click
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, options_of, refuse_together
 from jobgen.cli.printing import put_answer, put_err, put_out, put_text
-from jobgen.cli.remote import RemoteCommand, RemoteReport
+from jobgen.cli.remote import RemoteCommand
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, write_file
 
@@ -343,7 +343,7 @@ def _explain_silence(job: Job, wanted: Mapping[str, Any]) -> None:
     put_err(f"no such output{others}")
 
 
-@click.command(cls=RemoteReport)
+@click.command(cls=RemoteCommand)
 @jobs_argument
 @options_of("report")
 def report(

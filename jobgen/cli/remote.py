@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobgen import __version__
-from jobgen.cli.printing import put_err, put_out, report_recoveries
+from jobgen.cli.options import STDOUT
+from jobgen.cli.printing import put_err, report_recoveries
 from jobgen.cli.target import SpecCommand
 from jobgen.errors import SchedulerUnavailableError, UsageError
-from jobgen.output import make_printable, write_file
+from jobgen.output import make_printable
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
@@ -287,6 +288,9 @@ class RemoteCommand(click.Command):
             if self.name != "submit":  # which looks at no job
                 report_recoveries()
             return super().invoke(ctx)
+        if (output := ctx.params.get("output") or STDOUT) != STDOUT:
+            hint = f"have it printed, with -o - > {output}"
+            raise UsageError(f"--host: {output} would be written on the host; {hint}")
         there, files, own = RemoteHost(host), "", list[str]()
         if self.name == "submit":
             path, overrides, send = (ctx.params[key] for key in ("path", "overrides", "send"))
@@ -296,29 +300,3 @@ class RemoteCommand(click.Command):
 
 class RemoteSpecCommand(SpecCommand, RemoteCommand):
     """A command of both kinds: its words behind `--` are sent as the override that they are."""
-
-
-class RemoteReport(RemoteCommand):
-    """`report`, which writes its page here."""
-
-    _here = ("--host", "-o", "--output")
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Make it here, or there."""
-        host, output = ctx.params["host"], ctx.params["output"]
-        wanted = [ctx.params[key] for key in ("output", "as_text", "as_json")]
-        if host is not None and sum(map(bool, wanted)) != 1:
-            hint = "-o FILE, which is written here, --text and --json"
-            raise UsageError(f"report --host takes one of {hint}")
-        if host is None or output is None:
-            return super().invoke(ctx)
-        page: list[bytes] = []
-        words = ["report", *ctx.meta["words"], "--output=-"]
-        if code := RemoteHost(host).run_jobgen(words, keep=page):
-            return code
-        if output == "-":
-            put_out(b"".join(page).decode(errors="replace"))
-        else:
-            write_file(output, b"".join(page))
-            put_out(f"{os.path.relpath(output)}\n")
-        return 0
