@@ -484,7 +484,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    return name_known(end_line(settings.make_room(message, argv), argv))
+    return name_known(end_line(message, argv))
 
 
 def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:

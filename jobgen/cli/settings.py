@@ -33,8 +33,6 @@ _DIRECTIVE = re.compile(
     r"(?P<lead>(?!leave).*?)(?:on \w+, |for a start time, )?"
     r"write directives: \['(?P<line>#\w+ .*?)'\](?: in the spec)?(?:; )?(?P<end>.*)"
 )
-# A setting in a message, whose value is not the user's to choose.
-_SET = re.compile(r"--set ('[^'=]*=(?!VALUE)[^']+'|[^\s;,'=]+=(?!VALUE)[^\s;,']+)")
 
 
 def look_up(word: str, value: str, short: Mapping[str, str], *, whole: bool) -> dict[str, str]:
@@ -82,7 +80,7 @@ def _read_chunks(value: str) -> dict[str, str]:
 
 
 def _list_settings(hint: Hint, value: str = "") -> dict[str, str]:
-    """Return the paths and values that a hint says to write; `make_room` judges these."""
+    """Return the paths and values that a hint says to write."""
     if "write directives" in hint.text:  # the spec may have others
         return {}
     form = r"(?:as in|write) ([\w.]+: .+?)(?:(?:;|,? or|, (?:at the|for)) .*)?$"
@@ -162,7 +160,7 @@ def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
         lines.append(text)
     text = re.sub("(?:, or)?[,; ]*\n", "\n", "\n".join(lines) or str(error))
     if now != words:
-        return make_room(name_line(text, words, now), words)
+        return name_line(text, words, now)
     facts = {"message": text, "plain": " ".join(words), "at": words[0]}
     say = find_rule("usage", facts).get("say", "")
     return f"{text}; {say}".rstrip() if say else end_line(text, words)
@@ -238,41 +236,6 @@ def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str],
     return hint, [], []
 
 
-def make_room(message: str, words: Sequence[str]) -> str:
-    """Return a message whose settings stand beside what they need, or exclude, in the spec.
-
-    What is wrong with a value, or was typed so, the command says when it runs.
-    """
-    shown = [(typed[0], typed[1].strip("'")) for typed in _SET.finditer(message)]
-    new = [(typed, text) for typed, text in shown if ("--set", text) not in pairwise(words)]
-    if not new:
-        return message
-    given = {text.partition("=")[0]: typed for typed, text in new}
-    spec = _find_spec([*message.partition("type: ")[2].split(), *words])
-    own = {problem.path for problem in _list_problems(spec, [])}
-    for problem in _list_problems(spec, [text for _, text in new]):
-        if problem.path not in own:
-            message = _solve(message, problem, given)
-    return message
-
-
 def _find_spec(words: Sequence[str]) -> str:
     """Return the spec that is here and named by one of some words, or else the usual one."""
     return next(filter(os.path.isfile, pick(words, SPEC_ENDS)), "job.yaml")
-
-
-def _solve(message: str, problem: Problem, given: Mapping[str, str]) -> str:
-    """Return a message with what solves a problem of the settings in it, if a setting does."""
-    missing = re.match(r"add (\w+): (\w+)", problem.hint)
-    typed = given.get(problem.path, [*given.values()][-1])
-    setting = f"{problem.path}.{missing[1]}={missing[2]}" if missing else problem.setting
-    return message.replace(typed, f"--set {setting} {typed}") if setting else message
-
-
-def _list_problems(spec: str, settings: Sequence[str]) -> Sequence[Problem]:
-    """Return what is wrong with a spec with settings; nothing of one that cannot be read."""
-    try:
-        resolve(load(spec, settings))
-    except JobgenError as error:
-        return error.problems
-    return ()
