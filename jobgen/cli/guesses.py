@@ -26,9 +26,7 @@ from jobgen.cli.typed import (
     PROGRAM,
     Option,
     drop,
-    end_line,
     fill_line,
-    find_typed,
     pick,
     pick_jobs,
 )
@@ -347,8 +345,8 @@ class Answer(typed.Typed):
 
     def _count(self, key: str) -> str:
         """Return a number of nodes, or of their GPUs, that was typed; empty without."""
-        words = itertools.chain(*self.own, *self.words)
-        return find_typed([*words], SHORTCUTS[f"resources.{key}"][0])[1]
+        names = SHORTCUTS[f"resources.{key}"][0]
+        return next((pair[1] for pair in [*self.own, *self.words] if pair[0] in names), "")
 
     def _count_gpus(self) -> str:
         """Return the number of GPUs of a node, as it was typed or as the spec has it."""
@@ -484,7 +482,7 @@ def explain_usage(error: click.UsageError, argv: Sequence[str], group: click.Gro
     answer = _explain_foreign(context, argv) if unknown or context.parent else ""
     answer = answer or _explain_words(message, unknown, context, argv)
     message = f"{message.rstrip('.')}; {answer}" if answer else message
-    return name_known(end_line(message, argv))
+    return name_known(message)
 
 
 def _explain_foreign(context: click.Context, argv: Sequence[str]) -> str:

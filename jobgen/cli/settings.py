@@ -8,20 +8,16 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.reader import Script
-from jobgen.cli.options import SPEC_ENDS
 from jobgen.cli.target import SHORTCUTS
-from jobgen.cli.typed import end_line, find_typed, name_line, part_options, pick, retype
 from jobgen.errors import JobgenError, Position, Problem, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
-from jobgen.spec.fields import join_path, read_fields
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
 from jobgen.spec.table import find_rule
@@ -149,93 +145,20 @@ def find_refusal(spec: str, words: Sequence[str]) -> str:
 
 
 def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
-    """Return what an error says, and the whole line to type where it tells what was meant.
-
-    A setting that is wrong is named by the option among the words that gave it.
-    """
-    words = now = part_options(argv)
-    lines = list[str]()
-    for problem in error.problems:
-        text, now = _explain_setting(problem, now)
-        lines.append(text)
-    text = re.sub("(?:, or)?[,; ]*\n", "\n", "\n".join(lines) or str(error))
-    if now != words:
-        return name_line(text, words, now)
-    facts = {"message": text, "plain": " ".join(words), "at": words[0]}
+    """Return what an error says, and what the table knows of it beside what was typed."""
+    text = "\n".join(str(_name_place(one, argv)) for one in error.problems) or str(error)
+    plain = re.sub(r"( --[\w-]+)=", r"\1 ", " ".join(argv))  # an option apart from its value
+    facts = {"message": text, "plain": plain, "at": argv[0]}
     say = find_rule("usage", facts).get("say", "")
-    return f"{text}; {say}".rstrip() if say else end_line(text, words)
+    return f"{text}; {say}".rstrip() if say else text
 
 
-def _explain_setting(problem: Problem, words: list[str]) -> tuple[str, list[str]]:
-    """Return what is wrong with a setting, and the words with what is meant in its place.
-
-    What is wrong in a file is returned as it is.
-    """
+def _name_place(problem: Problem, argv: Sequence[str]) -> Problem:
+    """Return what is wrong with a setting, at the option that gave it; what solves it beside."""
     path = problem.where.file.removeprefix("--set ")
     if path == problem.where.file:
-        return str(problem), words
-    start, given = "", ""
-    option, value = find_typed(words, SHORTCUTS.get(path, [()])[0])
-    where = Position(option)
-    if not option:
-        option, value = find_typed(words, ("--set",), f"{path}=")
-        where, start, given = problem.where, f"{path}=", value.partition("=")[2]
-    hint, meant, behind = _read_hint(problem, path, given)
-    if behind and find_refusal(_find_spec(words), behind[1:]):
-        hint, behind = problem.hint, []
-    text = str(problem._replace(where=where, hint=hint))
-    if not (meant or behind):
-        row = find_rule("retyped", {"message": text})
-        if not row:
-            return text, words
-        text += f"; {row.get('say', '')}"
-        meant = [option, start + row.get("meant", value)]
-    if ", or write" in problem.hint:  # beside the setting, and not in its place
-        meant = [option, value, *meant]
-    return text, [*_replace(words, option, value, meant), *behind] if option else words
-
-
-def _replace(words: list[str], option: str, value: str, meant: Sequence[str]) -> list[str]:
-    """Return words with others in the place of a setting, and of what else sets the same."""
-    now = retype(words, option, value, meant)
-    paths = {*map(name_setting, pairwise(meant))}
-    for other in pairwise(words):
-        if other != (option, value) and name_setting(other) in paths:
-            now = retype(now, *other, [])
-    return now
-
-
-def _list_meant(problem: Problem, path: str, given: str) -> dict[str, str]:
-    """Return the setting with the key, or the value, that is spelt nearly so; none without one."""
-    near = re.match(r"(?:did you mean '|write (?=\w+\.))([\w.]+)(?:'| for )", problem.hint)
-    if not (near and given):
-        return {}
-    if f"'{given}'" in problem.message:
-        return {problem.path: near[1]}
-    return {near[1] + path.removeprefix(problem.path): given}
-
-
-def _read_hint(problem: Problem, path: str, given: str) -> tuple[str, list[str], list[str]]:
-    """Return the hint of a problem, the words to type in place of the setting, and at the end.
-
-    A record shows keys without its path. One of several that was typed whole is left.
-    """
-    if problem.path.startswith((f"{path}.", f"{path}[")) and "," in given:
-        return problem.hint, [], []
-    outer, hint = problem.path.rpartition(".")[0], problem.hint
-    settings = _list_meant(problem, path, given) or _list_settings(Hint(hint))
-    whole = read_fields(JobSpec).keys()
-    words = list[str]()
-    for one, value in settings.items():
-        full = one if one.partition(".")[0] in whole else join_path(outer, one)
-        words += ["--set", f"{full}={value}"]
-    if words:
-        return re.sub(r"(, as in|write) [\w.]+: .*", "", hint).strip(), words, []
-    if "run.args" in hint and given:
-        return "it is for the program", [], ["--", f"--{path.removeprefix('args.')}", given]
-    return hint, [], []
-
-
-def _find_spec(words: Sequence[str]) -> str:
-    """Return the spec that is here and named by one of some words, or else the usual one."""
-    return next(filter(os.path.isfile, pick(words, SPEC_ENDS)), "job.yaml")
+        return problem
+    names = SHORTCUTS.get(path, [()])[0]
+    options = [Position(name) for name in names for one in argv if one.startswith(name)]
+    rest = f", as by --set {problem.setting}" * problem.setting.endswith("=null")
+    return problem._replace(where=[*options, problem.where][0], hint=f"{problem.hint}{rest}")

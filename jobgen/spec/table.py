@@ -88,7 +88,7 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
 _FACTS = {"form": "word", "matches": "plain"}
 _WHOLE = ("form", "key", "means", "at", "path", "message", "beside")
 _PARTS = ("matches", "line", "source")
-_ANSWERS = ("say", "type", "use", "fault", "unfold", "meant")
+_ANSWERS = ("say", "type", "use", "fault", "unfold")
 
 
 def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:

@@ -236,10 +236,10 @@ def test_what_is_not_a_job_or_a_file_is_not_taken_for_one(line, answer):
             "logs a-1-12.out",
             "such as 7, a-1; `jobgen list --all` has those of other folders; sacct -j 12",
         ),
-        ("logs a-1-7.out", "that names its output; give its ID: 7; type: jobgen logs 7\n"),
-        ("status 7_0", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
-        ("status 7[0].pbs01", "7 is not an array; give its ID: 7; type: jobgen status 7\n"),
-        ("logs latest", "the latest is a-1; give its ID: 7; type: jobgen logs 7\n"),
+        ("logs a-1-7.out", "that names its output; give its ID: 7\n"),
+        ("status 7_0", "7 is not an array; give its ID: 7\n"),
+        ("status 7[0].pbs01", "7 is not an array; give its ID: 7\n"),
+        ("logs latest", "the latest is a-1; give its ID: 7\n"),
         (
             "cp a-1:out/a.pt .",
             "in its run folder, your shell does that: cp runs/a-1/7/out/a.pt .\n",
@@ -281,12 +281,6 @@ def test_a_rerun_of_a_job_that_may_run_is_answered_with_the_whole_line():
     assert explain_error(error, ["rerun", "7"]).endswith("type: jobgen rerun 7 --again")
 
 
-def test_what_a_program_lacks_is_not_offered_to_it():
-    Path("train.py").write_text(PROGRAM)
-    assert "type: " not in jobgen("check", "--set", "output=x").err
-    assert jobgen("check", "--set", "lr=3").err.endswith("type: jobgen check -- --lr 3\n")
-
-
 def test_a_key_below_one_for_directives_is_answered():
     for key in load_table()["keys"]["directives"].split():
         ended = jobgen("check", "--set", f"{key}.output=x")
@@ -300,7 +294,7 @@ def test_an_id_of_a_local_job_is_taken_whole():
     job = "20261129-231819-27149"
     JobRecord(job, "a", "local", os.getcwd(), 1.0, ()).save()
     for word in (f"slurm-{job}.out", f"{job}_0"):
-        assert jobgen("status", word).err.endswith(f"; type: jobgen status {job}\n")
+        assert jobgen("status", word).err.endswith(f"; give its ID: {job}\n")
     assert f"cp runs/a/{job}/out ." in jobgen("cp", f"{job}:out", ".").err
 
 
@@ -337,7 +331,6 @@ def test_a_name_stands_for_the_job_or_for_its_id(line, answer):
             "by itself; to submit there, type: jobgen submit job.yaml --host b.or",
         ),
         ("tail -f old.log", "your shell does that: tail -f old.log\n"),
-        ("submit --set nodes=4 --set walltime=8h", "nodes=4 --set resources.walltime=8h\n"),
         (
             "submit -l walltime=1:00:00,ncpus=48,ngpus=4",
             "-per-node 4 --set resources.cpus_per_node=48\n",
@@ -508,15 +501,14 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "and then jobgen render a.yaml --scheduler pbs -o a.pbs\n",
         ),
         ("new myjob", "type: jobgen init myjob.yaml\n"),
-        ("render -o job.yaml", "for a script beside it, type: jobgen render -o job.sh\n"),
         ("submit --config-name b", "type: jobgen submit job.yaml -- --config-name=b\n"),
         ("submit --no-input -y", "--again does not; type: jobgen submit\n"),
         ("run job.yaml --detach", "no such option --detach; type: jobgen submit job.yaml\n"),
         (
             "render --scheduler torque",
-            "Torque, whose directives differ, is not supported; for OpenPBS",
+            "Torque, whose directives differ, is not supported; OpenPBS and",
         ),
-        ("submit job", "did you mean job.yaml? type: jobgen submit job.yaml\n"),
+        ("submit job", "did you mean job.yaml?\n"),
         ("rerun 12 with more memory", "rerun 12 --set resources.memory_per_node=VALUE\n"),
         ("submit --cpu 32", "resources.cpus_per_node=32"),
         ("lint --fix --dry-run old.pbs", "type: jobgen lint old.pbs --fix\n"),
@@ -574,8 +566,6 @@ def test_options_of_sbatch_and_qsub_set_values_of_the_spec(options, directive):
             "report 11 12 --compare",
             "it compares the jobs that you name; type: jobgen report 11 12\n",
         ),
-        ("render job.yaml --set scheduler=psb", "render job.yaml --set scheduler=pbs\n"),
-        ("check --set launch.mode=torchrn", "type: jobgen check --set launch.mode=torchrun\n"),
     ],
 )
 def test_words_in_the_wrong_place_are_answered(line, answer):
@@ -586,7 +576,7 @@ def test_the_name_of_a_script_that_is_misspelt_is_answered():
     Path("old.sh").touch()
     for command in ("lint", "import"):
         err = jobgen(command, "odl.sh").err
-        assert err.endswith(f"did you mean old.sh? type: jobgen {command} old.sh\n")
+        assert err.endswith("did you mean old.sh?\n")
 
 
 def test_a_bad_value_is_refused_as_by_set():
@@ -673,7 +663,7 @@ def test_a_program_is_started_by_its_spec():
     Path("train.py").write_text(PROGRAM)
     ended = jobgen("submit", "train.py")
     assert (ended.code, ended.out) == (3, "")
-    assert "not a job spec; job.yaml starts it; type: jobgen submit job.yaml\n" in ended.err
+    assert "not a job spec; job.yaml starts it: name that\n" in ended.err
 
 
 def test_a_pair_behind_two_dashes_is_written_as_the_option_that_the_program_has():
@@ -705,7 +695,7 @@ def test_words_are_for_a_program_as_it_takes_them(line, answer):
         ("submit --set run.args.learning_rate=3", "; type: jobgen submit --set run.args.lr=3\n"),
         (
             "submit job.yaml -- --learning_rate=3 --alpha 1",
-            "; nothing is submitted; type: jobgen submit job.yaml -- --lr 3 --alpha 1\n",
+            "so the program ends at once; write --lr; nothing is submitted\n",
         ),
         ("submit -- --alpha x", "invalid int value: 'x', so the program ends at once; correct "),
     ],
@@ -1187,22 +1177,20 @@ NUMBERS = [
 
 @pytest.mark.parametrize("value", ["0,1", "2-3", "last", "-7", "all"])
 @pytest.mark.parametrize(("name", "option"), NUMBERS)
-def test_a_number_that_is_refused_is_answered_with_the_whole_line(name, option, value):
-    job = ["12", "8888"] if name == "forward" else []
-    ended = jobgen(name, *job, option, value)
-    line = re.search(r"[;,] type: (jobgen .*)\n", ended.err)
+def test_a_number_that_is_refused_is_refused_in_plain_words(name, option, value):
+    ended = jobgen(name, *(["12", "8888"] if name == "forward" else []), option, value)
     assert ended.code == 2
-    assert "valid integer" not in ended.err
-    assert line or "65535" in ended.err, ended.err
-    assert not line or line[1].startswith(shlex.join(["jobgen", name, *job]))
+    assert re.search("is (not a whole number|less than|not from)", ended.err)
+    assert ("leave --rank out" in ended.err) == (option == "--rank" and value == "all")
 
 
-@pytest.mark.parametrize("value", ["1-4", "a100:8", "90", "8:00", "four", "1-12", "gpu,cpu"])
-@pytest.mark.parametrize("option", [name for names, *_ in SHORTCUTS.values() for name in names])
-def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
-    ended = jobgen("check", "job.yaml", option, value, "--no-limits")
-    if "type: jobgen" in ended.err:
-        assert re.search(r"[;,] type: jobgen check job.yaml .*--no-limits[\n;]", ended.err)
+@pytest.mark.parametrize(
+    "path", ["resources.nodes", "resources.gpus_per_node", "resources.walltime"]
+)
+def test_a_value_that_is_refused_is_named_by_the_option_that_gave_it(path):
+    for name in SHORTCUTS[path][0]:
+        for words in ([name, "four"], [f"{name}{'=' * (name[1] == '-')}4x"]):
+            assert jobgen("check", *words).err.startswith(f"{name}: {path}: ")
 
 
 @pytest.mark.parametrize(
@@ -1234,7 +1222,6 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ("status failed", "for all such jobs, type: jobgen list --state failed\n"),
         ("cancel all failed jobs", "with the ids that `jobgen list --state failed` prints\n"),
         ("scancel -t PENDING", "with the ids that `jobgen list --state queued` prints\n"),
-        ("submit job.yaml --scheduler sge", "'pbs', 'local'; type: jobgen submit job.yaml\n"),
         (
             "logs 4711 -n 20 --err",
             "no such option -n; type: jobgen logs 4711 --stderr | tail -n 20\n",
@@ -1262,7 +1249,6 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
         ),
         ("run train.py -N 4", "type: jobgen submit job.yaml -N 4, or in an allocation jobgen run"),
         ("run train.py", "type: jobgen submit job.yaml, or in an allocation jobgen run job.yaml\n"),
-        ("submit -- -lr 3", "write --lr; nothing is submitted; type: jobgen submit -- --lr 3\n"),
         ("logs gpt --stdout", "--stderr shows stderr; type: jobgen logs gpt\n"),
         ("shell -it 12345 bash", "the shell has your terminal; type: jobgen shell 12345\n"),
         ("submit job.yaml --cluster gadi", "; type: jobgen submit job.yaml --site nci-gadi\n"),
@@ -1300,15 +1286,9 @@ def test_a_line_for_a_value_that_is_refused_keeps_the_rest(option, value):
             "jobgen reads #SBATCH and #PBS; for a spec to fill in, type: jobgen init",
         ),
         ("render -", "jobgen reads a spec from a file here alone; write it into one, and give"),
-        (
-            "render job.yaml -o train.py",
-            "under another name, type: jobgen render job.yaml -o new.sh\n",
-        ),
         ("wait job.yaml", "; type: jobgen submit job.yaml --wait\n"),
         ("submit job.yaml a.yaml -N 4", "job.yaml -N 4, and then jobgen submit a.yaml -N 4\n"),
         ("render job.yaml a.yaml", "; type: jobgen render job.yaml a.yaml --out-dir scripts\n"),
-        ("clean --older 30", "; type: jobgen clean --older 30d\n"),
-        ("render --scheduler slrum", "; type: jobgen render --scheduler slurm\n"),
         ("squeue -n gpt", "; type: jobgen status gpt\n"),
         (
             "import train.py -o b.yaml",
@@ -1353,47 +1333,19 @@ def test_an_answer_at_the_prompt_does_what_was_asked(typed):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
+        ("render --set nodes=4", "--set nodes: unknown key; write resources.nodes, as in"),
         (
-            "render --set nodes=4",
-            "--set nodes: unknown key; write resources.nodes; type: jobgen render --set ",
+            "render --set resources.node=4",
+            "--set resources.node: unknown key; did you mean 'nodes'?",
         ),
-        ("render --set resources.node=4", "'nodes'? type: jobgen render --set resources.nodes=4"),
+        ("render --set lr=1e-4", "this belongs to the program: pass it in run.args or in"),
+        ("render -N 2-4", "-N: resources.nodes: expected a whole number or keys and values, got"),
+        ("render -t 120", "-t: resources.walltime: '120' has no unit; write e.g. 120s, 120m or"),
         (
-            "render --set resource.nodes=4",
-            "'resources'? type: jobgen render --set resources.nodes=4",
+            "render --set resources.cpus_per_node=4",
+            "of cpus_per_gpu and cpus_per_node, as by --set resources.cpus_per_gpu=null\n",
         ),
-        (
-            "render --set resources={nodes:4}",
-            "unknown key; type: jobgen render --set resources.nodes=4",
-        ),
-        ("render --set args.lr=1e-4", "it is for the program; type: jobgen render -- --lr 1e-4"),
-        (
-            "render -N 2-4",
-            "type: jobgen render --set resources.nodes.min=2 --set resources.nodes.max=4",
-        ),
-        ("render --set lr=1e-4", "it is for the program; type: jobgen render -- --lr 1e-4"),
-        (
-            "render --set NCCL_DEBUG=INFO",
-            "type: jobgen render --set environment.variables.NCCL_DEBUG=INFO",
-        ),
-        (
-            "render -t 120",
-            "-t: resources.walltime: '120' has no unit; write e.g. 120s, 120m or 120h; for minutes"
-            ", type: jobgen render -t 120m\n",
-        ),
-        ("render --time 7200", "for seconds, type: jobgen render --time 2h\n"),
-        (
-            "render --set queue=debug -N 2 --site lab",
-            "1 node, or type: jobgen render -N 2 --set queue=main --site lab\n",
-        ),
-        (
-            "render --set resources.nodes=2 -q debug --site lab",
-            "type: jobgen render --set resources.nodes=2 --set queue=main --site lab\n",
-        ),
-        (
-            "render --set \"directives=['#SBATCH -a 1-4']\"",
-            "type: jobgen render --set array.tasks=N",
-        ),
+        ("render --set queue=debug -N 2 --site lab", "-N: resources.nodes: 2 nodes: more than"),
         ("render --set \"directives=['#SBATCH -H', '#SBATCH -a 1-4']\"", "N}; leave the directive"),
         (f"render --set name={'a' * 200}", f"write e.g. {'a' * 100}\n"),
     ],
@@ -1504,7 +1456,7 @@ def test_a_new_spec_has_a_name_that_is_free():
     Path("new.yaml").touch()
     Path("old.yaml").touch()
     Path("old.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\npython train.py\n")
-    for line in ("init", "submit https://example.org/a.yaml", "import old.sbatch -o job.yaml"):
+    for line in ("init", "submit https://example.org/a.yaml"):
         assert "new2.yaml" in jobgen(*line.split()).err
     for line in ("sbatch old.sbatch", "submit old.sbatch", "convert old.sbatch --to pbs"):
         assert "import old.sbatch -o old2.yaml, and then jobgen " in jobgen(*line.split()).err
@@ -1516,10 +1468,10 @@ def test_a_new_spec_has_a_name_that_is_free():
         ("a.yaml conf.yaml", "submit", "the spec here is a.yaml: name that\n"),
         ("a.yaml b.yaml conf.yaml", "submit", "the specs here are a.yaml, b.yaml\n"),
         ("a.yaml b.yaml conf.yaml", "check conf.yaml", "it has lr; the specs here are a.yaml, b.y"),
-        ("a.yaml conf.yaml", "check conf.yaml -N 4", "is a.yaml; type: jobgen check a.yaml -N 4\n"),
+        ("a.yaml conf.yaml", "check conf.yaml -N 4", "here is a.yaml: name that\n"),
         ("a.yaml conf.yaml", "import conf.yaml", "here is a.yaml; type: jobgen check a.yaml\n"),
         ("a.yaml job.yaml conf.yaml", "check conf.yaml", "the specs here are a.yaml, job.yaml\n"),
-        ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml; t"),
+        ("a.yaml sky.yaml conf.yaml", "check conf.yaml", "the spec here is a.yaml: name that\n"),
         (
             "a.yaml b.yaml c.yaml d.yaml e.yaml f.yaml conf.yaml",
             "check conf.yaml",
@@ -1566,7 +1518,7 @@ def test_a_new_spec_has_a_name_that_is_free():
         (
             "a.yaml train.py",
             "submit train.py",
-            "a.yaml starts it; type: jobgen submit a.",
+            "a.yaml starts it: name that\n",
         ),
         ("a.yaml conf.yaml", "submit --config conf.yaml", "type: jobgen submit -- --config conf."),
         ("job.yaml a.sbatch", "sbatch a.sbatch conf.yaml", "type: jobgen import a.sbatch -o a.y"),
