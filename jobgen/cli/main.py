@@ -17,7 +17,13 @@ import click
 from jobgen import __version__
 from jobgen.cli.options import DEFAULT_SPEC, FILE, STDOUT, options_of, refuse_together
 from jobgen.cli.printing import put_err, put_out
-from jobgen.cli.target import SpecCommand, add_target_options, make_plans, read_spec
+from jobgen.cli.target import (
+    SpecCommand,
+    add_target_options,
+    explain_error,
+    make_plans,
+    read_spec,
+)
 from jobgen.errors import EXIT_CODES, JobgenError, SpecError, StaleError
 from jobgen.output import write_file
 
@@ -38,8 +44,6 @@ def main() -> NoReturn:
         _explain(error).show()
         code = error.exit_code
     except JobgenError as error:
-        from jobgen.cli.settings import explain_error
-
         put_err("\n".join([explain_error(error, sys.argv[1:]), *error.warnings]))
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):

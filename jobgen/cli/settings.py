@@ -1,9 +1,8 @@
-"""The settings in an answer at the prompt: what an option sets in a spec, and whether that fits."""
+"""The settings in an answer at the prompt: what an option of others sets in a spec."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -13,14 +12,13 @@ from jobgen.batchscript.directives import settle
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.reader import Script
 from jobgen.cli.target import SHORTCUTS
-from jobgen.errors import JobgenError, Position, Problem, UsageError
+from jobgen.errors import JobgenError, Position, UsageError
 from jobgen.plan.resolve import resolve
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
 from jobgen.spec.edit import list_values
 from jobgen.spec.load import load
 from jobgen.spec.model import JobSpec
-from jobgen.spec.table import find_rule
 from jobgen.spec.words import Hint, Stranger, suggest_key
 from jobgen.spec.yaml_nodes import Scalar
 
@@ -142,23 +140,3 @@ def find_refusal(spec: str, words: Sequence[str]) -> str:
         remarks = look_at(resolve(load(spec, [write_words(words)]))) if spec else []
         return next((one.hint for one in remarks if one.rule == "unknown-argument"), "")
     return ""
-
-
-def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
-    """Return what an error says, and what the table knows of it beside what was typed."""
-    text = "\n".join(str(_name_place(one, argv)) for one in error.problems) or str(error)
-    plain = re.sub(r"( --[\w-]+)=", r"\1 ", " ".join(argv))  # an option apart from its value
-    facts = {"message": text, "plain": plain, "at": argv[0]}
-    say = find_rule("usage", facts).get("say", "")
-    return f"{text}; {say}".rstrip() if say else text
-
-
-def _name_place(problem: Problem, argv: Sequence[str]) -> Problem:
-    """Return what is wrong with a setting, at the option that gave it; what solves it beside."""
-    path = problem.where.file.removeprefix("--set ")
-    if path == problem.where.file:
-        return problem
-    names = SHORTCUTS.get(path, [()])[0]
-    options = [Position(name) for name in names for one in argv if one.startswith(name)]
-    rest = f", as by --set {problem.setting}" * problem.setting.endswith("=null")
-    return problem._replace(where=[*options, problem.where][0], hint=f"{problem.hint}{rest}")

@@ -13,7 +13,7 @@ import click
 
 from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, Command, options_of
 from jobgen.cli.printing import put_err
-from jobgen.errors import JobgenError, Problem, SpecError
+from jobgen.errors import JobgenError, Position, Problem, SpecError
 from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
@@ -188,3 +188,25 @@ def try_plan(
             raise
         return refused.plan, refused.problems, refused.warnings
     return plan, (), plan.notes
+
+
+def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
+    """Return what an error says, and what the table knows of it beside what was typed."""
+    from jobgen.spec.table import find_rule
+
+    text = "\n".join(str(_name_place(one, argv)) for one in error.problems) or str(error)
+    plain = re.sub(r"( --[\w-]+)=", r"\1 ", " ".join(argv))  # an option apart from its value
+    facts = {"message": text, "plain": plain, "at": argv[0]}
+    say = find_rule("usage", facts).get("say", "")
+    return f"{text}; {say}".rstrip() if say else text
+
+
+def _name_place(problem: Problem, argv: Sequence[str]) -> Problem:
+    """Return what is wrong with a setting, at the option that gave it; what solves it beside."""
+    path = problem.where.file.removeprefix("--set ")
+    if path == problem.where.file:
+        return problem
+    names = SHORTCUTS.get(path, [()])[0]
+    options = [Position(name) for name in names for one in argv if one.startswith(name)]
+    rest = f", as by --set {problem.setting}" * problem.setting.endswith("=null")
+    return problem._replace(where=[*options, problem.where][0], hint=f"{problem.hint}{rest}")

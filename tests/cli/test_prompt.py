@@ -13,8 +13,7 @@ from support import jobgen as run_jobgen
 
 from jobgen.cli.guesses import explain_command
 from jobgen.cli.main import LISTED, cli
-from jobgen.cli.settings import explain_error
-from jobgen.cli.target import SHORTCUTS
+from jobgen.cli.target import SHORTCUTS, explain_error
 from jobgen.errors import JobgenError
 from jobgen.jobs.record import JobRecord
 from jobgen.spec.fields import list_paths
