@@ -351,6 +351,8 @@ def test_the_folder_of_a_file_that_pbs_writes_at_once_is_named() -> None:
         ("-l select=1:ncpus=8+1:ncpus=4", "mpiexec -n 2 python t.py", ""),  # as in the script
         ("-l select=4:ncpus=8", "trap x EXIT\nmpiexec -n 4 python t.py", ""),
         ("-l select=4:ncpus=8,place=scatter", "mpiexec -n 4 python t.py", ""),
+        ("-l place=excl,select=4:ncpus=8", "mpiexec -n 4 python t.py", "several chunks on a node"),
+        ("-l place=free,select=4:ncpus=8", "mpiexec -n 4 python t.py", ""),
         ("-l select=1:ncpus=8", "python t.py", ""),
         ("-l select=1:host=a+1:host=b", "mpiexec -n 2 python t.py", ""),
         ("-v DATA", "python t.py", "from outside"),

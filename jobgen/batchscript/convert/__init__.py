@@ -96,7 +96,7 @@ def _write_body(script: Script, draft: Draft, folder: str) -> str:
     if start := straight.find_start(script):
         draft.setup(start)
     # What a spec cannot ask of each node, the directive itself asks, and so for no number of nodes.
-    asked = "of each node|becomes a select=|without place"
+    asked = "of each node|becomes a select=|unless place"
     asked += "" if "resources.nodes" in draft.values else "|without --nodes"
     draft.left = [left for left in draft.left if not re.search(asked, left.reason)]
     _note_losses(script, draft)
