@@ -1281,6 +1281,18 @@ for i in $b $last; do c "$i"; done"""
     assert checks == ["$ONE", "$TWO"]
 
 
+def test_all_that_a_line_demands_of_the_one_that_submits_is_named() -> None:
+    body = 'set -u\n: "${ONE:?}" "${TWO:?unset}"\npython t.py "${THREE?}" ${FOUR:+--four "$FOUR"}'
+    (check,) = [x for x in import_body(body, ONE_GPU).left if x.reason == WHY.SUBMITTED]
+    assert check.text == "$ONE $TWO $THREE $FOUR"
+    assert "has to where it has no default" not in check.reason  # as FOUR has not
+
+
+def test_a_directive_that_the_spec_refuses_is_the_reason() -> None:
+    asked = "#PBS -l select=4:ncpus=1\n#PBS -l place=free\ncd $PBS_O_WORKDIR"
+    assert "for line 3: #PBS -l place=free" in import_pbs(f"{asked}\nmpiexec -n 4 ./a").yaml
+
+
 def test_the_index_of_an_array_may_stand_in_a_sum() -> None:
     (left,) = import_body('python t.py "$((SLURM_ARRAY_TASK_ID + 1))"', ONE_GPU).left
     assert (left.kind, left.reason) == ("lost", WHY.OF_ARRAY)

@@ -184,7 +184,9 @@ class _CleanSpec:
         except SpecError as error:
             first = error.problems[0]
             why = f"jobgen refuses the spec: {first.path} {first.message}"
-            raise NotStraightError(self.launch.line, why) from None
+            asks, items = first.message.partition(" asks ")[0], self.script.read_directives
+            lines = [x.line for x in items if f"{x.option} {x.value}".startswith(asks)]
+            raise NotStraightError([*lines, self.launch.line][0], why) from None
         self._refuse_unset(written)
         mixed = WHY.MIXED in dict(list_refused(written)).values()
         refuse(self.launch.line, WHY.MIXED, mixed and not self.script.resource("select"))
