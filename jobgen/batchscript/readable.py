@@ -58,7 +58,7 @@ def find_template(script: Script) -> int | None:
 
 def find_place(item: DirectiveOption) -> str | None:
     """Return the place to fill in that a directive holds, also where it has blanks in it."""
-    unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\b[A-Z]+_[A-Z_]+\b|\S*[:=]$", item.value)
+    unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\b[A-Z]+_[A-Z_]+\b|\S*(?<!software)[:=]$", item.value)
     if unsaid and FORMS["numbers"].fullmatch(item.option):  # which a variable is not
         return unsaid[0]
     bare = not item.value and _VALUED.match(f"{item.option}\n")

@@ -287,6 +287,8 @@ def test_a_variable_from_outside_is_named_beside_a_kept_body(body: str, names: l
         ("-l gpus=2", "check"),
         ("-l nodes=a:ppn=2:gpus=1", "check"),
         ("-l ngpus=2", ""),
+        ("-l software=", "kept"),
+        ("-l walltime=", "lost"),
         ("-o <path to a folder; see below>", "lost"),
     ],
 )
