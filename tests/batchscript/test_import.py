@@ -2113,6 +2113,23 @@ def test_a_reason_is_that_of_the_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "itself"),
+    [
+        ('ME="$(realpath "$0")"\nsbatch -N 2 "$ME" --go', True),
+        ('ME="$(cd "$(dirname "$0")" && pwd)/$(basename "$0")"\nsbatch --wait $ME', True),
+        ("S=${BASH_SOURCE[0]}\n[ $SLURM_JOB_ID ] || jobid=$(sbatch $S)", True),
+        ('N="$(basename "$0")"\nsbatch -J "$N" job.sh', False),
+        ('D="$(dirname "$(realpath "$0")")"\nsbatch "$D/job.sh"', False),
+    ],
+)
+def test_a_script_that_submits_itself_by_a_variable_does_not_submit_others(
+    own: str, itself: bool
+) -> None:
+    refusal = refusal_of(Script("job.sh", f"#!/bin/bash\n{own}\npython t.py\n"))
+    assert ("submits itself" in refusal) == itself
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "pip install -r requirements.txt --user -q",
