@@ -540,6 +540,20 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
     assert rule in [item.rule.id for item in found]
 
 
+def test_a_wait_that_a_program_does_not_need_is_to_go_with_what_detaches_it() -> None:
+    body = "srun -K1 ray start --head --block &\nray job submit {} -- python t.py\nwait"
+    for option, fix in (("--no-wait", WHY.NO_WAIT), ("--verbose", "kill its id")):
+        found = check(make_script(body.format(option), "#SBATCH --nodes=1"))
+        assert [fix in x.fix for x in found if x.rule.id == "endless-wait"] == [True]
+
+
+def test_what_submits_others_and_is_no_job_has_no_exit_code_that_is_lost() -> None:
+    body = "bash clean_locks.sh\npython make.py | tee log\nsbatch job.sh\necho submitted"
+    assert check(make_script(body)) == []
+    itself = make_script(f'{body}\npython t.py\nsbatch "$0"\necho done')
+    assert {"hidden-exit", "tee-status"} <= {item.rule.id for item in check(itself)}
+
+
 @pytest.mark.parametrize(
     ("body", "directive"),
     [

@@ -11,7 +11,7 @@ from jobgen.batchscript.directives import share_totals
 from jobgen.batchscript.lint import body, directives, launching, rendezvous
 from jobgen.batchscript.lint.rule import Finding, Rule, list_rules
 from jobgen.batchscript.purposes import FORMS
-from jobgen.batchscript.readable import SHELLS, find_shell, find_template
+from jobgen.batchscript.readable import SHELLS, find_shell, find_template, list_submissions
 from jobgen.batchscript.reader import Script
 from jobgen.rendering import header
 
@@ -59,8 +59,10 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
     # Without directives it may be what each node runs, and no job.
     no_job = {*ABOUT_LAUNCH, "no-shebang", "no-wait", "pbs-workdir"}
     left_out = no_job if not script.directives else set()
-    if "sbatch" in script.text and FORMS["submits-itself"].search(script.text):
-        left_out -= {"no-shebang"}
+    if FORMS["submits-itself"].search(script.text):
+        left_out -= {"no-shebang"} if "sbatch" in script.text else set()
+    elif left_out and any(list_submissions(script)):  # whose exit code no scheduler sees
+        left_out |= {"hidden-exit", "tee-status"}
     if find_shell(script) not in SHELLS:  # bash itself does not run it
         left_out |= {"bash-syntax", "no-command", "shellcheck"}
     return tuple(rule for rule in rules if rule.id not in left_out)

@@ -8,7 +8,7 @@ from itertools import dropwhile
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
 from jobgen.batchscript.lint.rule import Fault, find_text, join_acting, mark, rule
-from jobgen.batchscript.purposes import FORMS, trains
+from jobgen.batchscript.purposes import FORMS, WHY, trains
 from jobgen.batchscript.reach import list_agents, list_run
 from jobgen.batchscript.reader import Script
 
@@ -106,7 +106,8 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
     later = [item for item in served if item.end != "&" and trains(unwrap(item.words))]
     beside = [item for item in script.commands if item.end == "&" and unwrap(item.words).agent]
     for command in [item for item in served if item.texts == ["wait"] and later + beside][:1]:
-        yield mark(command.place, "the server never ends, so that the job waits out its time")
+        fix = WHY.NO_WAIT if any("--no-wait" in item.texts for item in later) else ""
+        yield mark(command.place, "the server never ends, so that the job waits out its time", fix)
     if not FORMS["stops"].search(acting):
         message = "the server never ends, so that nothing below it is run"
         yield from find_text(script, "stays", message, "start it with & behind it")
