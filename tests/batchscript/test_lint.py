@@ -546,7 +546,7 @@ def test_the_dear_faults_of_launches_are_found(rule: str, body: str, directive: 
 
 def test_a_wait_that_a_program_does_not_need_is_to_go_with_what_detaches_it() -> None:
     body = "srun -K1 ray start --head --block &\nray job submit {} -- python t.py\nwait"
-    for option, fix in (("--no-wait", WHY.NO_WAIT), ("--verbose", "kill its id")):
+    for option, fix in (("--no-wait", "leave out --no-wait and this"), ("-v", "kill its id")):
         found = check(make_script(body.format(option), "#SBATCH --nodes=1"))
         assert [fix in x.fix for x in found if x.rule.id == "endless-wait"] == [True]
 

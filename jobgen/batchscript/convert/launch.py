@@ -71,18 +71,15 @@ class LaunchLine:
             reason = WHY.BASH if self.started.name[:1] == "$" else WHY.FIRST_NODE
             self._refuse(reason, self.shape.nodes > 1)
             self.tasks = 1
-        if not (self.torchrun and self._starts_agents(self.torchrun)):
-            self._launch_program()
-
-    def _starts_agents(self, torchrun: Agent) -> bool:
-        """Whether jobgen's agents are in the place of the line's; raise if nothing else can be."""
-        try:
-            self._launch_agents(torchrun)
-        except NotStraightError:
-            if not self.is_alone:
-                raise
-            return False
-        return True
+        self._drop_output()
+        if self.torchrun:
+            try:  # jobgen's agents in the place of the line's
+                self._launch_agents(self.torchrun)
+                return
+            except NotStraightError:
+                if not self.is_alone:
+                    raise
+        self._launch_program()
 
     @property
     def is_alone(self) -> bool:
@@ -132,7 +129,6 @@ class LaunchLine:
         self._refuse("Slurm gives each task its own GPUs", apart)
 
     def _launch_agents(self, torchrun: Agent) -> None:
-        self._drop_output()
         self._check_agents(torchrun)
         count = torchrun.tell("processes")
         processes = (count in ("gpu", "auto") and self.shape.gpus) or self._count(count)
@@ -164,7 +160,6 @@ class LaunchLine:
         self._refuse(WHY.LAUNCH, other, gives_rank)
 
     def _launch_program(self) -> None:
-        self._drop_output()
         words, name, agent = self._list_own_words(), self.started.name, self.started.agent
         self._refuse(WHY.LAUNCH, agent and self.tasks != 1)
         by_itself = agent or name in read_names("shells")

@@ -296,9 +296,8 @@ def classify(command: Command) -> str:
 def _classify_quiet(command: Command) -> str:
     if not command.words:
         return "assigns"
-    text = " ".join(command.texts)
-    kind = next((kind for kind in WHY.whole.split() if FORMS[kind].fullmatch(text)), "")
-    return kind or _classify_program(command)
+    kinds = (kind for kind in WHY.whole.split() if FORMS[kind].fullmatch(" ".join(command.texts)))
+    return next(kinds, "") or _classify_program(command)
 
 
 def _classify_program(command: Command) -> str:

@@ -56,16 +56,10 @@ def _choose_rules(script: Script) -> tuple[Rule, ...]:
     # Of what jobgen rendered, only the directives may be somebody's own, and no shell runs Python.
     is_own = header.read(script.text) is None and find_shell(script).endswith("sh")
     rules = RULES if is_own else list_rules(directives)
-    # Without directives it may be what each node runs, and no job.
-    no_job = {*ABOUT_LAUNCH, "no-shebang", "no-wait", "pbs-workdir"}
-    left_out = no_job if not script.directives else set()
-    if FORMS["submits-itself"].search(script.text):
-        left_out -= {"no-shebang"} if "sbatch" in script.text else set()
-    elif left_out and any(list_submissions(script)):  # whose exit code no scheduler sees
-        left_out |= {"hidden-exit", "tee-status"}
-    if find_shell(script) not in SHELLS:  # bash itself does not run it
-        left_out |= {"bash-syntax", "no-command", "shellcheck"}
-    return tuple(rule for rule in rules if rule.id not in left_out)
+    itself, others = FORMS["submits-itself"].search(script.text), [*list_submissions(script)]
+    about = map(bool, (script.directives, itself, others, find_shell(script) in SHELLS))
+    state = " ".join(map(str, about))
+    return tuple(rule for rule in rules if not FORMS["left-out"].fullmatch(f"{rule.id} {state}"))
 
 
 def _read_ignored(script: Script) -> set[tuple[int, str]]:

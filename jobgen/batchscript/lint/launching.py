@@ -235,13 +235,12 @@ def _check_srun_cpus(script: Script) -> Iterator[Fault]:
 
 @rule("srun-kill")
 def _check_srun_kill(script: Script) -> Iterator[Fault]:
-    texts = (f"{script.value('--time')}", script.text, *script.beside.values())
-    if FORMS["waits-little"].match("\n".join(texts)):
+    room = f"{script.value('--time')}\n{script.nodes} {script.slots}"
+    if FORMS["waits-little"].match("\n".join([room, script.text, *script.beside.values()])):
         return
     options = ("-K", "--kill-on-bad-exit", "-W", "--wait", "-k", "--no-kill")
     for srun, agent in _list_sruns(script, "SLURM_KILL_BAD_EXIT", *options):
-        each = reach.count_reach(script, srun).each or (srun.read("tasks") is None and script.slots)
-        on_one = srun.read_count("nodes", script.nodes) == 1 == each
+        on_one = srun.read_count("nodes", script.nodes) == 1 == reach.count_reach(script, srun).each
         lone = on_one or srun.value("-n", "--ntasks") == "1"
         if not lone and (agent is None or agent.nodes != "1"):  # which waits for no other
             yield mark(srun.word, "srun goes on when one of its tasks has failed")

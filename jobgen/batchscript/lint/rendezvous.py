@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import dropwhile
 
@@ -106,7 +107,7 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
     later = [item for item in served if item.end != "&" and trains(unwrap(item.words))]
     beside = [item for item in script.commands if item.end == "&" and unwrap(item.words).agent]
     for command in [item for item in served if item.texts == ["wait"] and later + beside][:1]:
-        fix = WHY.NO_WAIT if any("--no-wait" in item.texts for item in later) else ""
+        fix = vars(WHY).get("".join(re.findall(r"\s(--no-wait)\s", acting)[:1]), "")
         yield mark(command.place, "the server never ends, so that the job waits out its time", fix)
     if not FORMS["stops"].search(acting):
         message = "the server never ends, so that nothing below it is run"
