@@ -101,6 +101,7 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
         draft.lose(item.line, item.text, WHY.STRAY)
     for item in script.read_directives:
         asked = f"{item.option} {item.value}"
+        joined = (item.option, script.value("-j")) == ("-e", "oe")  # so that it is not written
         rivals = item not in counting and item.option == "-l" and item.value not in values
         if reason := _find_loss(script, item):
             draft.lose(item.line, item.text, reason)
@@ -108,12 +109,10 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
             draft.check(item.line, item.text, WHY.COMPLETED)
         elif rivals or FORMS["rival"].match(f"{asked} {script.value('--gres')}"):
             draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
-        elif item not in counting or FORMS["own"].fullmatch(asked):
+        elif item not in counting or joined or FORMS["own"].fullmatch(asked):
             draft.keep(item.line, f"{script.can.sign} {asked}".rstrip())
         elif (item.line in strays, item.value[-1:]) != (True, ","):  # a list that a blank cuts
             taken.append(_join_folder(script, item))
-            if item.option == "-e" and script.value("-j") is None:  # which jobgen would join
-                taken.append(item._replace(option="-j", value="n"))
     return taken
 
 

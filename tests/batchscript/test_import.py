@@ -897,10 +897,22 @@ def test_a_body_of_pbs_starts_where_pbs_starts_it() -> None:
     assert "environment" not in second
 
 
-def test_errors_that_pbs_is_to_write_apart_stay_apart() -> None:
-    for more, joined in (("", True), ("\n#PBS -j oe", False)):
-        imported = import_pbs(f"#PBS -o a\n#PBS -e b{more}\n#PBS -l select=1\npython t.py")
-        assert ("#PBS -j n" in yaml.safe_load(imported.yaml)["directives"]) is joined
+@pytest.mark.parametrize(
+    ("asked", "own", "joined"),
+    [
+        ("#PBS -e b", ["#PBS -e b"], False),
+        ("#PBS -j oe\n#PBS -e b", [], True),
+        ("#PBS -e b -j eo", ["#PBS -e b", "#PBS -j eo"], False),
+        ("#PBS -j n", ["#PBS -j n"], False),
+        ("#PBS -q a", [], True),
+    ],
+)
+def test_errors_that_pbs_is_to_write_apart_stay_apart(
+    asked: str, own: list[str], joined: bool
+) -> None:
+    imported = import_pbs(f"#PBS -o a\n{asked}\n#PBS -l select=1\ncd $PBS_O_WORKDIR\npython t.py")
+    assert yaml.safe_load(imported.yaml)["directives"] == ["#PBS -o a", *own]
+    assert ("#PBS -j oe" in render(plan_of(imported.yaml))) is joined
 
 
 def test_directives_that_are_comments_tell_the_scheduler() -> None:

@@ -219,6 +219,7 @@ def test_a_directive_that_takes_the_run_folder_elsewhere_is_refused(option: str)
         ("slurm", "#SBATCH -o logs/%j.out", "#SBATCH --output="),
         ("slurm", "#SBATCH --open-mode=truncate", "#SBATCH --open-mode=append"),
         ("pbs", "#PBS -j n", "#PBS -j oe"),
+        ("pbs", "#PBS -e errors.txt", "#PBS -j oe"),  # by which -e would say nothing
     ],
 )
 def test_what_no_key_says_is_for_a_directive_of_ones_own(
