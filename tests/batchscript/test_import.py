@@ -993,6 +993,8 @@ def test_an_environment_of_the_folder_gone_to_is_made_there() -> None:
         ("module use a/b\ncd /d\npython t.py", True),
         ("module list > a\ncd /d\npython t.py", True),
         ("D=$(pwd)\ncd /d\npython t.py $D", True),
+        ("echo in `pwd`; pwd -P\nls -d $PWD 2>/dev/null\ncd $PBS_O_WORKDIR\npython t.py", False),
+        ("pwd > a\ncd /d\npython t.py", True),
         ("D=sub\ncd $D\npython t.py", True),
         ("if [ $A ]; then cd /d; fi\npython t.py", True),
     ],

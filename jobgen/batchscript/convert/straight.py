@@ -209,7 +209,7 @@ def find_start(script: Script) -> list[str]:
 def _is_anywhere(item: Command) -> bool:
     text, quiet = " ".join(item.texts), all(map(purposes.is_quiet, item.redirects))
     same = (quiet and FORMS["anywhere"].fullmatch(text)) or purposes.leaves_nothing(item)
-    return bool(same) and not re.search(r"\b(pwd|PWD)\b", item.active)
+    return bool(same) and not FORMS["asks-folder"].match(f"{item.name}\n{item.active}")
 
 
 def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
