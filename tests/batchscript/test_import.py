@@ -1478,6 +1478,14 @@ def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
     assert lines == body.splitlines()[:2]  # of a conda that the PATH may not have
 
 
+def test_variables_behind_a_conda_of_somebodys_own_are_keys() -> None:
+    body = 'eval "$(/c/bin/mamba shell hook -s bash)"\nmamba activate a\n{}\npython t.py'
+    environment = spec_of(body.format("export OMP_NUM_THREADS=4"), ONE_GPU)["environment"]
+    assert environment["variables"] == {"OMP_NUM_THREADS": "4"}
+    environment = spec_of(body.format("export PATH=/a:$PATH"), ONE_GPU)["environment"]
+    assert "variables" not in environment  # conda may set it, too
+
+
 def test_a_list_of_file_systems_tells_a_site_of_totals() -> None:
     imported = import_pbs("#PBS -l ncpus=12,ngpus=1\n#PBS -l storage=scratch/ab1\npython t.py")
     assert yaml.safe_load(imported.yaml)["site"] == "nci-gadi"
@@ -2171,6 +2179,11 @@ def test_a_setup_that_makes_an_environment_needs_no_set_e(line: str) -> None:
         ("rm a.log\ncp a b && cp c d", "rm a.log || true\ncp a b && cp c d || true"),
         ("apptainer pull a.sif docker://a", "apptainer pull a.sif docker://a || true"),
         ("cp a b\nset -e\ncp c d", "cp a b || true\ncp c d"),
+        ('. "a b.sh" # or "c"', '. "a b.sh" || true'),
+        ("cp 'a' c#d \"$A\"    # it's", "cp 'a' c#d \"$A\" || true"),
+        ("sort -u $PBS_NODEFILE > hosts", "sort -u $PBS_NODEFILE > hosts"),
+        ("cat $L > hosts", "cat $L > hosts || true"),
+        ('. "$HOME/c/etc/profile.d/conda.sh"\nconda activate /a\n. "/v/bin/activate"',) * 2,
     ],
 )
 def test_a_line_that_may_fail_says_so_itself(lines: str, setup: str) -> None:
