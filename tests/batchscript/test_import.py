@@ -647,6 +647,51 @@ def test_a_home_folder_in_a_variable_is_that_of_the_job() -> None:
     assert {"value": "P=$HOME/x", "expand": True} in spec_of(body, EACH_GPU)["run"]["command"]
 
 
+def test_values_that_add_to_a_variable_one_after_the_other_are_one() -> None:
+    body = "export PATH=/a:$PATH\nexport PATH=${PATH}:/b L=/l\nexport PATH=/c:${PATH}\npython t.py"
+    environment = spec_of(body, ONE_GPU)["environment"]
+    assert environment["variables"]["PATH"] == {"value": "/c:/a:$PATH:/b", "expand": True}
+    assert "setup" not in environment
+
+
+@pytest.mark.parametrize("line", ["export PATH=$(a):$PATH", "export L=1 PATH=$(a):$PATH"])
+def test_a_value_of_what_the_setup_sets_is_set_there(line: str) -> None:
+    environment = spec_of(f"{line}\nexport OLD=$PATH\npython t.py", ONE_GPU)["environment"]
+    assert "OLD" not in environment.get("variables", {})
+    assert environment["setup"].endswith("export OLD=$PATH\n")
+
+
+@pytest.mark.parametrize(
+    "later", ["export PATH=/b:$PATH", "export PATH=/b", "export PATH=${PATH}x"]
+)
+def test_a_value_that_another_has_taken_over_stays_for_it(later: str) -> None:
+    body = f"export PATH=/a:$PATH\nexport OLD=$PATH\n{later}\npython t.py"
+    environment = spec_of(body, ONE_GPU)["environment"]
+    assert list(environment["variables"]) == ["PATH", "OLD"]
+    assert environment["variables"]["PATH"]["value"] == "/a:$PATH"
+    assert later in environment["setup"]
+
+
+@pytest.mark.parametrize(
+    ("body", "setup"),
+    [
+        ("source /e/bin/activate\nmodule load cuda/12 cuDNN", ""),
+        ("source /e/bin/activate\nml nccl/2.1-cuda12", ""),
+        ("export PYTHONPATH=/p\nsource /e/bin/activate", ""),
+        ("export LD_LIBRARY_PATH=/l CUDA_HOME=/c\nsource /e/bin/activate", ""),
+        ("source /e/bin/activate\nmodule load cuda python/3", "module load cuda python/3\n"),
+        ("source /e/bin/activate\nmodule load cuda-quantum", "module load cuda-quantum\n"),
+        ("conda activate e\nmodule load cuda", "module load cuda\n"),
+        ("export PATH=/p:$PATH\nsource /e/bin/activate", "source /e/bin/activate\n"),
+        ("export PYTHONHOME=/p\nsource /e/bin/activate", "source /e/bin/activate\n"),
+        ("export LD_LIBRARY_PATH=/l\nconda activate e", "conda activate e\n"),
+    ],
+)
+def test_what_a_venv_neither_has_nor_reads_may_stand_beside_it(body: str, setup: str) -> None:
+    environment = spec_of(f"{body}\npython t.py", ONE_GPU)["environment"]
+    assert environment.get("setup", "") == setup
+
+
 def test_what_is_not_in_jobgens_order_stays_in_the_setup_as_it_is() -> None:
     body = "export PATH=/x:$PATH\nmodule load a\nulimit -n 4096\ncd work\npython t.py"
     environment = spec_of(body, ONE_GPU)["environment"]

@@ -43,6 +43,7 @@ class Prelude:
         # Its lines, first the one that goes elsewhere and may fail, and those of a hook.
         self.setup, self.hooked = [*goes], list[str]()
         self.exported, self.late = set[str](), set[str]()  # those that the setup exports, too
+        self.held = set[str]()  # those whose values others have taken over
         self.plain: list[tuple[Statement, str, Any]] = []  # what it only assigns, with the values
         self.reader = Reader(PlainVariables({}, {}), sourced=False)
         mode = launch.mode if self.shape.nodes == 1 or launch.mode == "once" else ""
@@ -117,7 +118,8 @@ class Prelude:
         words = [str(self._read(word)) for word in expanded.words[1:]]
         text = "\n".join([expanded.name, *words]).replace("--force\npurge", "force-purge")
         match = FORMS["modules"].fullmatch(f"{'load' in self.modules} {text}")
-        if self.phase > 0 or not match:
+        beside = FORMS["beside"].fullmatch("\n".join([*self.keys, text]))
+        if self.phase > bool(beside) or not match:
             self._keep(statement)
             return
         key = str(match.lastgroup)
@@ -133,11 +135,12 @@ class Prelude:
         value = re.sub("^(?=[^/$]+/)", lambda _: self.folder, value)  # of the folder gone to
         left = self.moved and re.match("[^/$]+/", value)
         own = list_names(value) & self.reader.variables.assigned  # which only the setup sets
-        if left or own or self.several or self.phase > 1 or not value:
+        late = [*filter(FORMS[f"before-{statement.kind}"].fullmatch, self.variables)]
+        if left or own or self.several or late or self.phase > 2 or not value:
             self._keep(statement)
             return
-        self.keys[statement.kind] = value.removesuffix("/bin/activate")
-        self.phase = 1
+        self.keys[f"environment.{statement.kind}"] = value.removesuffix("/bin/activate")
+        self.phase = max(self.phase, 1)
 
     _take_conda = _take_venv
 
@@ -175,7 +178,6 @@ class Prelude:
         self.exported |= {_name(word) for word in statement.first.words[1:]}
         left = [word for word in words if not (self._is_told(word, statement) or self._hoist(word))]
         if left:
-            self.late |= {_name(word) for word in left}
             own = " ".join(["export", *(word.raw for word in left)])
             text = statement.text if len(left) == len(words) else own
             self._keep(statement, text, phase=self._find_phase(left))
@@ -196,10 +198,11 @@ class Prelude:
         """Put a variable among those of the spec; False where only bash can set it."""
         name, _, raw = word.raw.partition("=")
         value = self._read_value(name, raw, word.line)
-        if value is not None or name not in list_names(raw):  # or it adds to its own value
-            self.variables.pop(name, None)
         if value is None:
+            self.late.add(name)
             return False
+        self.held |= list_names(get_text(value)) & self.variables.keys() - {name}
+        self.variables.pop(name, None)  # what it names stands before it
         self.variables[name] = value
         self.phase = max(self.phase, 2 if FORMS["ordered"].fullmatch(name) else 0)
         return True
@@ -214,16 +217,19 @@ class Prelude:
         except NotStraightError:
             return None
         # What it adds to, the folder that it leaves, and an index have another value by then.
-        changed = {"PWD"} if self.moved else set()
-        changed |= {name} & self.variables.keys()
+        changed = self.late | {name} & self.variables.keys() | ({"PWD"} if self.moved else set())
         changed |= {*re.findall(r"export (\w+)=", self.draft.values.get("environment.setup", ""))}
-        return None if list_names(get_text(value)) & changed else value
+        text, before = get_text(value), self.variables.get(name)
+        if type(before) is type(value) is dict:  # what it was goes in the place of its name
+            value = {**value, "value": re.sub(rf"\${name}\b", lambda _: get_text(before), text)}
+            text = re.sub(rf"\${name}\b", "", text)
+        return None if list_names(text) & changed else value
 
     def _is_early(self, name: str) -> bool:
         """Whether a variable can be set before the setup, as those of a spec are."""
         named = re.search(rf"\b{name}\b", "\n".join(self.setup))
         late = self.phase > 2 and (self.touched or named or FORMS["ordered"].fullmatch(name))
-        return not late and name not in self.reader.variables.loose
+        return not late and name not in self.reader.variables.loose | self.held
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
         """Whether jobgen says a variable as the script does, or the launch line has its words."""
@@ -259,8 +265,7 @@ class Prelude:
         modules = {key: own for key in ("first", "use", "load") if (own := self.modules.get(key))}
         simple = modules.keys() == {"load"}
         self.draft.put("environment.modules", modules["load"] if simple else modules)
-        for key, value in self.keys.items():
-            self.draft.put(f"environment.{key}", value)
+        self.draft.values |= self.keys
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables)
         text = re.sub(r"(?m) \|\| true$" if self.fails else "$^", "", "\n".join(self.setup))
