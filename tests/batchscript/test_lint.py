@@ -521,6 +521,7 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("no-hook", "export A=1\nmodules=a\npyenv activate b\npython t.py", "--nodes=1"),
         ("no-command", "id=1\n$(sbatch a.sh)\npython t.py", "--nodes=1"),
         ("array-commas", "A=(\n  1e-3,\n  1e-4\n)\npython t.py ${A[0]}", "--nodes=1"),
+        ("hidden-exit", "./run -i data/README.md\n./run -i data/eq1.npy", "--nodes=1"),
         ("no-wait", "export A=1\nvllm serve m --port 1 &\n# waits", "--nodes=1"),
         ("no-wait", "singularity exec i.sif ollama serve &\nsleep 9\necho up", "--nodes=1"),
         ("endless-wait", "ollama serve &\npython t.py\nwait", "--nodes=1"),
@@ -614,6 +615,8 @@ def test_what_submits_others_and_is_no_job_has_no_exit_code_that_is_lost() -> No
         ("if a; then python t.py --lr=1; else python t.py --lr=2; fi", "--nodes=1"),
         ("python t.py --lr=1 || exit\npython t.py --lr=2", "--nodes=1"),
         ("python t.py --mode train\npython t.py --mode test", "--nodes=1"),
+        ("mpirun gmx_mpi mdrun -deffnm em\nmpirun gmx_mpi mdrun -deffnm npt", "--nodes=1"),
+        ("srun -K1 ./pmemd -i in/heat.in\nsrun -K1 ./pmemd -i in/prod.in", "--nodes=1"),
         ("python t.py a\npython t.py b --load a", "--nodes=1"),
         ("python -m a.t\npython -m b.t", "--nodes=1"),
         ("python prepare.py\npython train.py", "--nodes=1"),
@@ -777,6 +780,8 @@ def test_a_fix_fits_its_place() -> None:
     assert [item.fix[:20] for item in cut if item.rule.id == "no-command"] == [
         "take the comment out"
     ]
+    cut = check(make_script("python t.py \\\\\n  --lr 1", "#SBATCH --nodes=1"))
+    assert [item.fix[:16] for item in cut if item.rule.id == "no-command"] == ["leave one of the"]
     body = "set -e\nif python t.py; then echo ok; fi"  # where set -e does nothing
     for text in (body, "(\n  python t.py\n) &\nwait"):
         (found,) = check(make_script(text, "#SBATCH --nodes=1"))
