@@ -2226,6 +2226,7 @@ def test_a_setup_that_makes_an_environment_needs_no_set_e(line: str) -> None:
         ("cp a b\nset -e\ncp c d", "cp a b || true\ncp c d"),
         ('. "a b.sh" # or "c"', '. "a b.sh" || true'),
         ("cp 'a' c#d \"$A\"    # it's", "cp 'a' c#d \"$A\" || true"),
+        ("cp a\\ b c  # it's\nmkdir -p a\\ #b", "cp a\\ b c || true\nmkdir -p a\\ #b"),
         ("sort -u $PBS_NODEFILE > hosts", "sort -u $PBS_NODEFILE > hosts"),
         ("cat $L > hosts", "cat $L > hosts || true"),
         ('. "$HOME/c/etc/profile.d/conda.sh"\nconda activate /a\n. "/v/bin/activate"',) * 2,
