@@ -676,7 +676,7 @@ def test_a_value_that_another_has_taken_over_stays_for_it(later: str) -> None:
     ("body", "setup"),
     [
         ("source /e/bin/activate\nmodule load cuda/12 cuDNN", ""),
-        ("source /e/bin/activate\nml nccl/2.1-cuda12", ""),
+        ("source /e/bin/activate\nml nccl/2.1-cuda12\nml load cuda", ""),
         ("export PYTHONPATH=/p\nsource /e/bin/activate", ""),
         ("export LD_LIBRARY_PATH=/l CUDA_HOME=/c\nsource /e/bin/activate", ""),
         ("source /e/bin/activate\nmodule load cuda python/3", "module load cuda python/3\n"),
