@@ -1265,3 +1265,22 @@ def test_an_exit_code_that_a_quoted_text_hides_is_kept_in_that_text() -> None:
     inside = 'apptainer exec a.sif bash -c "\nsource e\npython t.py\necho end\n"'
     fix = fixes_of(inside, "#SBATCH --nodes=1")["hidden-exit"]
     assert fix.startswith("begin the text that holds it with set -e")
+
+
+@pytest.mark.parametrize(
+    ("directive", "expanded"),
+    [
+        ("#SBATCH --mail-user=$EMAIL", True),
+        ("#SBATCH --time=`cat limit`", True),
+        ("#SBATCH -A ${GROUP}", True),
+        ("#SBATCH --comment=$(date)", True),
+        ("#SBATCH --mem=4G    # of $USER", False),
+    ],
+)
+def test_a_late_directive_with_a_variable_is_not_only_to_move(
+    directive: str, expanded: bool
+) -> None:
+    fix = fixes_of(f"set -e\n{directive}\npython t.py", "#SBATCH -N1")["late-directive"]
+    assert (fix == WHY.LATE) is expanded
+    torque = Script("a", "#!/bin/bash\n#PBS -l nodes=1:ppn=1\ntrue\n#PBS -o $PBS_O_WORKDIR/o\n")
+    assert WHY.LATE not in [item.fix for item in check(torque)]

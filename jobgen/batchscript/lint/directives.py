@@ -77,10 +77,9 @@ def _find_unset(script: Script) -> Iterator[Fault]:
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
     """List the variables of a kind that the script does not set, where it first needs them."""
-    own = script.own_names
     commands = [x.command for x in script.launches[::-1] if x.command.name != "echo"]
     read = {name: x.place for x in commands for name in FORMS[kind].findall(x.active)}
-    return [(name, place) for name, place in read.items() if name not in own]
+    return [(name, place) for name, place in read.items() if name not in script.own_names]
 
 
 @rule("late-directive")
@@ -91,7 +90,8 @@ def _find_late(script: Script) -> Iterator[Fault]:
         more = len({item.line for item in items}) - 1
         come = f", and {more} more, come" if more else " comes"
         message = f"'{items[0].text}'{come} after the first command, in line {script.body_line}"
-        yield Fault(items[0].line, 1, message)
+        fix = WHY.LATE * any(FORMS["expanded"].match(f"{x.option} {x.value}") for x in items)
+        yield Fault(items[0].line, 1, message, fix)
 
 
 @rule("dead-directive")
