@@ -1284,3 +1284,19 @@ def test_a_late_directive_with_a_variable_is_not_only_to_move(
     assert (fix == WHY.LATE) is expanded
     torque = Script("a", "#!/bin/bash\n#PBS -l nodes=1:ppn=1\ntrue\n#PBS -o $PBS_O_WORKDIR/o\n")
     assert WHY.LATE not in [item.fix for item in check(torque)]
+
+
+@pytest.mark.parametrize(
+    ("body", "assigned"),
+    [
+        ('CMD=mpirun -np "$N" ./a\n$CMD', True),
+        ("CFLAGS=-O3 -march=native\nmake", True),
+        ("RUN=$MPI \\\n  -n 4 ./a", True),
+        ("true; A=1 OPTS=--lr -c 1", True),
+        ("OMP_NUM_THREADS=4 --lr 1", False),  # of a command that is not there
+        ("python t.py \\\\\n  --lr 1", False),
+    ],
+)
+def test_a_value_of_several_words_is_to_be_quoted(body: str, assigned: bool) -> None:
+    (fault,) = check(make_script(f"set -e\n{body}", "#SBATCH --nodes=1"))  # one cause, told once
+    assert (fault.rule.id, fault.fix == WHY.assigned) == ("no-command", assigned)

@@ -36,6 +36,7 @@ def check(script: Script, site: str | None = None) -> list[Finding]:
     for end in [x.line for x in findings if x.rule.id == "bash-syntax"]:  # where bash ends, too
         findings = [x for x in findings if x.line <= end and x.rule.id != "hidden-exit"]
     ignored = _read_ignored(script)
+    ignored |= {(x.line, "shellcheck") for x in findings if x.rule.id == "no-command"}  # one cause
     findings = [item for item in set(findings) if (item.line, item.rule.id) not in ignored]
     late = FORMS["late"].findall  # true of most scripts: it comes after what is rarer, and dearer
     return sorted(findings, key=lambda x: (late(x.rule.id), *x[1:3], x.rule.id, x.message))

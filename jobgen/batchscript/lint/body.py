@@ -242,8 +242,8 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
     for command in [] if cut else odd[:1]:
         name = command.texts[0]
         message = f"'{name}' stands in place of a command"
-        above = "\n".join(script.lines[: command.line - 1])
-        kinds = (kind for kind in ("commented", "doubled") if FORMS[kind].search(above))
+        above = "\n".join(script.lines[: command.line])
+        kinds = (kind for kind in ("commented", "doubled", "assigned") if FORMS[kind].search(above))
         yield mark(command.place, message, vars(WHY).get(next(kinds, name), ""))
 
 
