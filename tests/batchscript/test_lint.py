@@ -1300,3 +1300,21 @@ def test_a_late_directive_with_a_variable_is_not_only_to_move(
 def test_a_value_of_several_words_is_to_be_quoted(body: str, assigned: bool) -> None:
     (fault,) = check(make_script(f"set -e\n{body}", "#SBATCH --nodes=1"))  # one cause, told once
     assert (fault.rule.id, fault.fix == WHY.assigned) == ("no-command", assigned)
+
+
+@pytest.mark.parametrize(
+    ("listed", "turns"),
+    [
+        ("one", False),
+        ("{3..3}", False),
+        ('"${seeds[@]}"', False),
+        ("$SEED", False),
+        ("$SEED 2", True),
+        ("$(ls)", True),
+        ("a; do\nfor i in 1 2", True),
+    ],
+)
+def test_a_loop_over_one_word_has_one_turn(listed: str, turns: bool) -> None:
+    done = "done\n" * (listed.count("for") + 1)
+    body = f"seeds=(2030)\nSEED=1\nfor s in {listed}\ndo\n  python t.py $s\n{done}"
+    assert ("hidden-exit" in fixes_of(body, "#SBATCH -N1")) is turns
