@@ -1318,3 +1318,19 @@ def test_a_loop_over_one_word_has_one_turn(listed: str, turns: bool) -> None:
     done = "done\n" * (listed.count("for") + 1)
     body = f"seeds=(2030)\nSEED=1\nfor s in {listed}\ndo\n  python t.py $s\n{done}"
     assert ("hidden-exit" in fixes_of(body, "#SBATCH -N1")) is turns
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("set -e\n# Before sbatch: mkdir -p a/out", True),
+        ("true  # needs mkdir ./a/out", True),
+        ("#mkdir -p a/out", True),
+        ("set -e\n# Before sbatch: mkdir -p a/output", False),
+        ("set -e\n# Before sbatch: mkdir -p a", False),
+        ("echo '# mkdir -p a/out'", False),
+        ("mkdir -p a/out  # too late", False),
+    ],
+)
+def test_a_comment_that_tells_to_make_the_folder_is_enough(body: str, told: bool) -> None:
+    assert ("output-folder" not in fixes_of(body, "#SBATCH -N1 -o a/out/%j.log")) is told

@@ -131,11 +131,11 @@ def _list_folders(script: Script) -> dict[str, tuple[DirectiveOption, str]]:
 
 
 def _is_there(script: Script, folder: str) -> bool:
-    """Whether it is here, in the script's own project or used by it, or its head makes it."""
-    own, head = re.escape(os.path.normpath(folder)), "\n".join(script.lines[: script.body_line])
+    """Whether it is here, in the script's own project or used by it, or a comment makes it."""
+    own = re.escape(os.path.normpath(folder))
     goes, runs = (FORMS[kind].findall(script.text) for kind in ("goes-to", "runs-file"))
     uses = "\n".join([script.text, "", "/".join(goes), *runs])
-    hint = re.search(rf"#.*\bmkdir\b.*(?<!\w){own}(?!\w)", head)
+    hint = re.search(rf"(?m)^[^\"'\n]*#.*\bmkdir\b.*(?<!\w){own}(?!\w)", script.text)
     used = re.search(rf"(?ms)\A(?!.*^[^#\n]*\bmkdir\b[^\n]*{own}).*^(\./)*{own}(/|$)", uses)
     near = [Path(), *Path(script.path).resolve().parents][:4]
     return bool(hint or used) or any((x / folder).is_dir() for x in near)
