@@ -88,7 +88,7 @@ def list_refused(script: Script) -> Iterator[tuple[DirectiveOption, str]]:
     names = " ".join(_name(item) for item in items)
     for item in items:
         asked = "\n".join([f"{item.option} {item.value}", item.text, names])
-        for kind in () if find_place(item) else ("REFUSED", "MIXED", "MOAB", "BRIEF"):
+        for kind in () if find_place(script, item) else ("REFUSED", "MIXED", "MOAB", "BRIEF"):
             if FORMS[kind].match(asked):
                 yield item, vars(WHY)[kind]
 
@@ -137,7 +137,7 @@ def _name(item: DirectiveOption) -> str:
 
 def _find_loss(script: Script, item: DirectiveOption) -> str:
     """Say why the job does without a directive; empty where it does not."""
-    if place := find_place(item):
+    if place := find_place(script, item):
         return f"{place} is a place to fill in{WHY.UNEXPANDED * (place[0] == '$')}"
     return script.can.refused.get(item.option, "")
 

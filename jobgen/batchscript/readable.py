@@ -56,26 +56,27 @@ def find_template(script: Script) -> int | None:
     return next((number for number, line in lines if FORMS["template"].search(line)), None)
 
 
-def find_place(item: DirectiveOption) -> str | None:
+def find_place(script: Script, item: DirectiveOption) -> str | None:
     """Return the place to fill in that a directive holds, also where it has blanks in it."""
     unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\b[A-Z]+_[A-Z_]+\b|\S*(?<!software)[:=]$", item.value)
     if unsaid and FORMS["numbers"].fullmatch(item.option):  # which a variable is not
         return unsaid[0]
     bare = not item.value and _VALUED.match(f"{item.option}\n")
-    return _find_named_place(item) or (item.option if bare else None)
+    return _find_named_place(script, item) or (item.option if bare else None)
 
 
-def _find_named_place(item: DirectiveOption) -> str | None:
+def _find_named_place(script: Script, item: DirectiveOption) -> str | None:
     own = f"{item.option} {item.value}"
     more = re.sub(r"\s#.*", "", item.text.partition(item.value or item.option)[2])
-    match = FORMS["place"].search(own + more)
+    idle = FORMS["no-mail"].fullmatch(f"{item.option} {script.value('--mail-type', '-m')}")
+    match = None if idle else FORMS["place"].search(own + more)
     return None if match is None or (item.value and match.start() > len(own)) else match[0]
 
 
 def list_strays(script: Script) -> dict[int, DirectiveOption]:
     """Return the first word that is not an option, by lines; not those of a place with blanks."""
     strays = {item.line: item for item in reversed(script.directives) if item.read & item.is_stray}
-    places = {item.line for item in script.read_directives if find_place(item)}
+    places = {item.line for item in script.read_directives if find_place(script, item)}
     return {line: item for line, item in strays.items() if line not in places}
 
 

@@ -1142,7 +1142,7 @@ def test_a_folder_of_somebodys_own_comes_from_outside() -> None:
 
 
 def test_a_place_to_fill_in_is_left_out_and_named() -> None:
-    for asked in ("--account=<account>", "--nodes=NUM_NODES", "--mail-user=your email"):
+    for asked in ("--account=<account>", "--nodes=NUM_NODES", "--partition=your queue"):
         imported = import_body("python t.py", f"#SBATCH {asked}")
         assert not {"account", "directives"} & yaml.safe_load(imported.yaml).keys()
         (lost,) = imported.left
@@ -1161,7 +1161,7 @@ def test_a_place_in_braces_is_no_template() -> None:
 
 
 def test_an_option_without_its_value_is_a_place_to_fill_in() -> None:
-    asked = ("-p\t## set", "--account=", "--nodes=", "--time=", "--gres=gpu:", "--mail-user= <m>")
+    asked = ("-p\t## set", "--account=", "--nodes=", "--time=", "--gres=gpu:", "--qos= <m>")
     imported = import_body("trap x EXIT", *(f"#SBATCH {one}" for one in asked))
     places = ("--partition", "--account", "--nodes", "--time", "gpu:", "<m>")
     assert [left.reason for left in imported.left] == [f"{x} is a place to fill in" for x in places]

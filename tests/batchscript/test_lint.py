@@ -15,6 +15,7 @@ from odd_scripts import ANY_SCRIPT
 from rendered import ALL as SCRIPTS
 from support import EXAMPLES, ROOT, jobgen, load
 
+from jobgen.batchscript.convert import import_script
 from jobgen.batchscript.lint import RULES, check
 from jobgen.batchscript.purposes import WHY
 from jobgen.batchscript.reader import Script
@@ -413,8 +414,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("placeholder", "true", "--account=TODO"),
         ("placeholder", "true", "--account=YourProject"),
         ("placeholder", "true", "--account=youraccount"),
-        ("placeholder", "true", "--mail-user=your.email@some.org"),
-        ("placeholder", "true", "--mail-user=someone@example.com"),
+        ("placeholder", "true", "--mail-type=END --mail-user=your.email@some.org"),
+        ("placeholder", "true", "--mail-type=END --mail-user=someone@example.com"),
         ("placeholder", "true", "--account=allocation_name"),
         ("placeholder", "true", "-p X"),
         ("placeholder", "true", "--account=ltxxxxxx"),
@@ -511,8 +512,8 @@ def test_a_port_that_nothing_reads_is_not_the_jobs() -> None:
         ("placeholder", 'python t.py --data "/path/to/data"', "--nodes=1"),
         ("placeholder", "module load {MODULE_NAME}", "--nodes=1"),
         ("placeholder", "true", "--output=/absolute/path/to/a.log"),
-        ("placeholder", "true", "--mail-user=<EMAIL@EMAIL.NO>"),
-        ("placeholder", "true", "--mail-user=netid@nyu.edu"),
+        ("placeholder", "true", "--mail-type=END --mail-user=<EMAIL@EMAIL.NO>"),
+        ("placeholder", "true", "--mail-type=END --mail-user=netid@nyu.edu"),
         ("placeholder", "srun -K wandb agent a/b/XXXX", "--nodes=1"),
         ("placeholder", "export WANDB_API_KEY='xxxxxxxx'", "--nodes=1"),
         ("placeholder", "wandb agent 'a/b/YOUR_SWEEP_ID'", "--nodes=1"),
@@ -1334,3 +1335,27 @@ def test_a_loop_over_one_word_has_one_turn(listed: str, turns: bool) -> None:
 )
 def test_a_comment_that_tells_to_make_the_folder_is_enough(body: str, told: bool) -> None:
     assert ("output-folder" not in fixes_of(body, "#SBATCH -N1 -o a/out/%j.log")) is told
+
+
+@pytest.mark.parametrize(
+    ("asked", "sends"),
+    [
+        ("--mail-user=userid@example.org", False),
+        ("--mail-user=userid@example.org\n#SBATCH --mail-type=none", False),
+        ("--mail-type NONE\n#SBATCH --mail-user your_email", False),
+        ("--mail-user=userid@example.org\n#SBATCH --mail-type=END", True),
+        ("--mail-type=NONE\n#SBATCH -A your_account", True),
+        ("--mail-type=NONE\n#SBATCH --mail-user=", True),  # which sbatch refuses
+    ],
+)
+def test_an_address_to_which_nothing_is_sent_is_no_place(asked: str, sends: bool) -> None:
+    script = make_script("true", "#SBATCH -N1", f"#SBATCH {asked}")
+    assert ("placeholder" in [item.rule.id for item in check(script)]) is sends
+    assert ("lost" in [left.kind for left in import_script(script).left]) is sends
+
+
+@pytest.mark.parametrize(("when", "sends"), [("#PBS -m n", False), ("", True), ("#PBS -m e", True)])
+def test_pbs_sends_mail_unless_it_is_told_not_to(when: str, sends: bool) -> None:
+    script = Script("a", f"#!/bin/bash\n#PBS -M your_email@x.org\n{when}\ntrue\n")
+    assert ("placeholder" in [item.rule.id for item in check(script)]) is sends
+    assert ("lost" in [left.kind for left in import_script(script).left]) is sends

@@ -138,7 +138,7 @@ def _list_other_words(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that shape the job and that jobgen would write in other words."""
     same = {(item.option, item.value) for item in directives.render_directives(draft).directives}
     lost = {left.text for left in draft.left if left.kind == "lost"}
-    asked = [x for x in directives.list_counting(script) if not readable.find_place(x)]
+    asked = [x for x in directives.list_counting(script) if not readable.find_place(script, x)]
     shapes = [item for item in asked if FORMS["shapes"].fullmatch(f"{item.option} {item.value}")]
     return [x for x in shapes if x.text not in lost and (x.option, x.value) not in same]
 

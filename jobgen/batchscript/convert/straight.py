@@ -196,7 +196,7 @@ def goes_back(script: Script, statement: Statement, variables: PlainVariables) -
 def find_start(script: Script) -> list[str]:
     """Return the line that goes to the folder of --chdir, or for PBS home, if one is needed."""
     asked = [item for item in script.read_directives if item.option in ("--chdir", "-d")]
-    if asked and not find_place(asked[-1]):
+    if asked and not find_place(script, asked[-1]):
         folder = shlex.quote(f"{asked[-1].value.rstrip('/')}/")
         says = f"as {asked[-1].option} says to {script.can.title}"
         return [] if folder == "./" else [f"cd {folder}    # {says}"]

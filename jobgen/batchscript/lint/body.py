@@ -77,9 +77,8 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     command, *later = commands
     called = [x.blocks for x in script.expanded if x.name == command.function != ""]
     around = chain(command.blocks, *called)
-    loops = [(block,) for block in around if block.opener in ("for", "while", "until")]
     once = [x.blocks[-1:] for x in script.expanded if FORMS["once"].fullmatch(" ".join(x.texts))]
-    turns = any(loop not in once for loop in loops)
+    turns = any((x,) not in once for x in around if x.opener in ("for", "while", "until"))
     if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"

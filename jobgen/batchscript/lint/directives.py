@@ -29,9 +29,8 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
     if template := find_template(script):
         yield Fault(template, 1, "this is a generator's template, and no script yet")
         return
-    asked = (x for x in script.read_directives if x.option not in ("--job-name", "-N"))
-    items = [(item, find_place(item) or "$") for item in asked]
-    if places := [(item, place) for item, place in items if place[0] != "$"]:
+    items = [(x, find_place(script, x) or "$") for x in script.read_directives]
+    if places := [x for x in items if x[1][0] != "$" and x[0].option not in ("--job-name", "-N")]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
         yield mark(item, f"'{place}' is a place to fill in{more}")
