@@ -384,6 +384,8 @@ WRONG = {
             "import torch\ntorch.set_num_threads(4)\ndef main():\n    loss.backward()\n"
         ),
         "a main that nothing calls": "def main():\n    pass\n",
+        "a test of its name that never holds": GROUP
+        + "def main():\n    pass\nif __name__ == 'main':\n    main()",
     },
     "first-gpu": {
         "the first GPU by default": GROUP + "model.cuda()",
