@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, pairwise
@@ -35,11 +36,13 @@ Lines = dict[str, list[dict[str, Any]]]  # of metrics.jsonl, by kind
 Rows = Iterable[Mapping[str, Any]]
 
 
-def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tuple[Path, Lines]:
+def find_metrics(
+    run_dir: Path, given: str, folder: Path, *, since: float, starts: Iterable[float]
+) -> tuple[Path, Lines]:
     """Return the file with the metrics and its lines, in the run folder or at the path `given`.
 
     That is relative to `folder`. Of several files the newest counts. A file older than `since`
-    belongs to another run. Without metrics there are no lines.
+    belongs to another run. Without metrics there are no lines. `starts` are when attempts began.
     """
     place = folder / os.path.expanduser(given) if given else run_dir
     files = islice(_list_files(place), _MOST_FILES)
@@ -47,6 +50,7 @@ def find_metrics(run_dir: Path, given: str, folder: Path, *, since: float) -> tu
     for written, path in sorted(((get_mtime(path), path) for path in paths), reverse=True):
         lines = _read(path) if written >= since else {}
         if lines.keys() & {"step", "val"}:
+            _time_steps(lines.get("step", []), sorted(starts))
             return path, lines
     return place, {}
 
@@ -78,7 +82,6 @@ def _read(path: Path) -> Lines:
     lines: Lines = defaultdict(list)
     for (kind, _), line in sorted(by_step.items()):
         lines[kind].append(line)
-    _time_steps(lines.get("step", []))
     return lines
 
 
@@ -98,11 +101,15 @@ def _read_rows(path: Path) -> Rows:
     return filter(None, map(parse_object, text.splitlines()))
 
 
-def _time_steps(lines: list[dict[str, Any]]) -> None:
-    """Compute the time of a step from the times of the lines if the program does not tell it."""
+def _time_steps(lines: list[dict[str, Any]], starts: list[float]) -> None:
+    """Compute the time of a step from the times of the lines if the program does not tell it.
+
+    The time between the lines of two starts does not count.
+    """
     for before, after in pairwise(lines):
         steps = after["step"] - before["step"]
-        seconds = after.get("time", 0.0) - before.get("time", 0.0)
+        since, until = before.get("time", 0.0), after.get("time", 0.0)
+        seconds = until - since if bisect(starts, since) == bisect(starts, until) else 0.0
         if "step_s" not in after and steps > 0 and seconds > 0:
             after["step_s"] = seconds / steps
 

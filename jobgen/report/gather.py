@@ -41,8 +41,8 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     script, spec = folder.text("script"), folder.text("job.yaml")
     asked = read_asked(str(folder.home), script, has_spec=bool(spec))
     plan, task = asked.plan, read_task(job, asked, script)
-    history = _read_history(job, asked.metrics)
     attempts = folder.attempts(over=state.ended)
+    history = _read_history(job, asked.metrics, attempts)
     training = history.training()
     preflight, allreduce, gpu_memory = folder.preflight()
     elapsed = list(_measure_attempts(attempts, now=None if state.ended else now))
@@ -104,12 +104,13 @@ def _find_submission(job: JobRecord) -> float:
     return job.first_submitted or job.submitted
 
 
-def _read_history(job: JobRecord, metrics: str) -> History:
+def _read_history(job: JobRecord, metrics: str, attempts: Iterable[Attempt]) -> History:
     main = _list_programs(job)[-1]
     metrics = metrics.replace("$JOBGEN_RUN_DIR", main.run_folder)
     metrics = metrics.replace("$JOBGEN_JOB_ID", job.run_dir.name)
     since = _find_submission(job) - _CLOCKS
-    return History(main.run_dir, Path(job.folder), given=metrics, since=since)
+    starts = [one.began for one in attempts if one.began is not None]
+    return History(main.run_dir, Path(job.folder), given=metrics, since=since, starts=starts)
 
 
 def _add_energy(ledger: Ledger, samples: Samples, used: Used) -> Ledger:

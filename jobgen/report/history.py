@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,20 +29,29 @@ class History:
     """The lines of a metrics file by kind; `notes` has what is wrong with it.
 
     `source` is the file if it is not the trainer's: one in the run folder, or at the path `given`,
-    relative to `folder`, that was written after `since`.
+    relative to `folder`, that was written after `since`. `starts` are when attempts began.
     """
 
-    def __init__(self, run_dir: Path, folder: Path, *, given: str = "", since: float = 0.0) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        folder: Path,
+        *,
+        given: str = "",
+        since: float = 0.0,
+        starts: Iterable[float] = (),
+    ) -> None:
         self.run_dir = run_dir
         self.notes: list[str] = []
         self.source = ""
         self.lines: Lines = defaultdict(list)
         self._read_lines(run_dir / "metrics.jsonl")
         if given or not (self.lines.keys() & {"start", "step"}):
-            self._look_elsewhere(folder, given, since)
+            self._take_others(
+                given, *find_metrics(run_dir, given, folder, since=since, starts=starts)
+            )
 
-    def _look_elsewhere(self, folder: Path, given: str, since: float) -> None:
-        path, lines = find_metrics(self.run_dir, given, folder, since=since)
+    def _take_others(self, given: str, path: Path, lines: Lines) -> None:
         if lines:
             self.lines, self.source = lines, os.path.relpath(path)
             return

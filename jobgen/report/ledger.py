@@ -153,7 +153,7 @@ def _find_last(paths: Iterable[Path]) -> float:
 
 def _measure_steps(steps: list[dict[str, Any]]) -> tuple[float, float]:
     """Return the usual seconds of a step, and how much longer the first took: it compiles."""
-    usual = find_median([_read(line, "step_s") for line in steps]) or 0.0
+    usual = find_median([took for line in steps if (took := _read(line, "step_s"))]) or 0.0
     first = steps[0] if steps else {}
     longest = max(_read(first, "step_s"), _read(first, "step_max_s"))
     return usual, max(0.0, longest - usual)

@@ -120,6 +120,30 @@ def test_json_lines_of_ones_own_at_a_path_that_the_spec_names(tmp_path: Path) ->
     assert run.training.step_times.median == 1.0
 
 
+@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("repeated", [0, 10])
+def test_the_time_between_two_starts_is_no_step(tmp_path: Path, every: int, repeated: int) -> None:
+    """Whether the later start goes on where the other ended, or does some steps again."""
+    job = make(tmp_path, "4.pbs", ranks=4, lines="", outcomes=("continued 0",) * 2 + ("done 0",))
+    text = ""
+    for start in range(3):
+        for number in range(start * 20 - repeated * (start > 0), start * 20 + 20, every):
+            moment = BEGAN + 3600 * start + 100 + 2 * (number - start * 20)
+            text += json.dumps({"step": number, "loss": 1 / (number + 1), "time": moment}) + "\n"
+    (job.run_dir / "metrics.jsonl").write_text(text)
+    run = report([job], now=NOW).runs[0]
+    assert run.ledger
+    assert run.training
+    assert run.training.step_times
+    assert (run.training.step_times.least, run.training.step_times.most) == (2, 2)
+    assert "first step" not in run.ledger.seconds
+    # Between the lines of each start, of which the next one repeats some.
+    lines = 20 // every - 1
+    again = repeated // every
+    useful = lines - again + lines + (lines + again)
+    assert run.ledger.seconds["productive"] == 2 * every * useful
+
+
 def test_what_is_older_than_the_job_is_of_another_run(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("step,loss\n1,3.0\n2,2.0\n")
     os.utime(tmp_path / "metrics.csv", (BEGAN - 7200, BEGAN - 7200))
