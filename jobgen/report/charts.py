@@ -49,7 +49,8 @@ def _draw_training(training: Training) -> Iterator[Chart]:
     unit = training.unit
     marks = tuple(float(step) for step in training.starts)
     if training.losses.x:
-        text = f"The last loss is {format_number(training.loss)}"
+        lost = training.loss is None and training.diverged is not None
+        text = f"The last loss is {'not a number' if lost else format_number(training.loss)}"
         if training.least_loss:
             least, step = training.least_loss
             text += f", the least {format_number(least)} at step {step}"

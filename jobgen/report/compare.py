@@ -34,7 +34,8 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     """Compare two runs or more, the best first; the settings are those in which they differ.
 
     They are ordered by the last validation loss if every run that trained has one, else by the last
-    loss of training. Only runs that are done count, unless none is; the others come last.
+    loss of training. Only runs that are done count, unless none is, and of them those whose loss is
+    a number at the end; the others come last.
     """
     settings = tuple(_list_differing([run.settings for run in runs]))
     by = _choose_measure(select_counted(runs))
@@ -57,13 +58,15 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
 
 
 def select_counted(runs: Sequence[_Stands]) -> list[_Stands]:
-    """Return the runs, or their rows, that are done; all if none is."""
-    return [run for run in runs if run.state == "done"] or list(runs)
+    """Return the runs, or their rows, that are done, or else all; and of them those with a loss."""
+    ended = [run for run in runs if run.state == "done"] or list(runs)
+    return [run for run in ended if run.diverged is None] or ended
 
 
 def _place(run: RunFacts, by: str) -> tuple[object, ...]:
     """Return what orders the runs."""
-    return run.state != "done", _rank(run, by), _rank(run, "loss"), _number(run)
+    last = run.state != "done", run.diverged is not None
+    return *last, _rank(run, by), _rank(run, "loss"), _number(run)
 
 
 def _number(run: RunFacts) -> tuple[list[int], str]:
@@ -88,6 +91,7 @@ def _make_row(label: str, run: RunFacts, settings: Sequence[str]) -> Row:
         id=run.id,
         state=run.state,
         loss=run.read("loss"),
+        diverged=run.diverged,
         validation=run.read("validation"),
         speed=run.read("speed"),
         step=times.median if times else None,

@@ -102,9 +102,10 @@ class Training(NamedTuple):
     arithmetic: str | None  # the type, and whether compiled
     parameters: int | None
     ranks: int | None
-    loss: float | None  # the last
+    loss: float | None  # the last; None where it is not a number
+    diverged: int | None  # the step from which on the loss, or that of validation, is no number
     least_loss: tuple[float, int] | None  # and its step
-    validation: float | None  # the last
+    validation: float | None  # the last, as of training
     speed: float | None  # the median
     mfu: float | None  # the median; a share
     waiting: float | None  # share of a step in which rank 0 waited for data
@@ -217,6 +218,11 @@ class RunFacts(NamedTuple):
         """The run's name and id."""
         return f"{self.name} {self.id}"
 
+    @property
+    def diverged(self) -> int | None:
+        """As its training says."""
+        return self.training.diverged if self.training else None
+
     def read(self, name: str) -> float | None:
         """Return a number from its training by field name; None if it has not trained."""
         return getattr(self.training, name) if self.training else None
@@ -229,6 +235,7 @@ class Row(NamedTuple):
     id: str
     state: str
     loss: float | None
+    diverged: int | None
     validation: float | None
     speed: float | None
     step: float | None  # the median, seconds
@@ -240,7 +247,7 @@ class SeedGroup(NamedTuple):
     """Runs that differ only in their seed, with the spread of the measure."""
 
     label: str  # the values that they share
-    runs: int  # that are done, or all if none of the comparison is
+    runs: int  # that count
     mean: float
     deviation: float | None  # of the sample; None for one run
     least: float
@@ -273,8 +280,12 @@ class Comparison(NamedTuple):
         """How the runs are ordered; by their IDs if none has a loss."""
         known = any(row.loss is not None or row.validation is not None for row in self.rows)
         order = f"the best first, by {self.measure}" if known else "in the order of their IDs"
-        mixed = len({row.state == "done" for row in self.rows}) > 1
-        return f"{order}; runs that are not done come last" if mixed else order
+        last = {
+            "that are not done": {row.state == "done" for row in self.rows},
+            "whose loss is not a number": {row.diverged is None for row in self.rows},
+        }
+        mixed = [words for words, of in last.items() if len(of) > 1]
+        return f"{order}; runs {' or '.join(mixed)} come last" if mixed else order
 
 
 class Report(NamedTuple):

@@ -9,7 +9,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,7 @@ class History:
             parameters=_read_whole(start.get("parameters")),
             ranks=_read_whole(start.get("world_size")),
             loss=steps.find_last("loss"),
+            diverged=_find_divergence(steps, validations),
             least_loss=min(losses, default=None),
             validation=validations.find_last("loss"),
             speed=find_median(steps[f"{unit}_per_s"]),
@@ -185,12 +186,28 @@ class _Columns:
         return [part / all for part, all in self.pair(key, whole) if all > 0]
 
     def find_last(self, key: str) -> float | None:
-        """Return the last finite number of a column."""
+        """Return the last number of a column; None if that is not finite."""
+        if self.find_divergence(key) is not None:
+            return None
         return next(reversed(self.list_real(key)), None)
+
+    def find_divergence(self, key: str) -> int | None:
+        """Return the step from which on a column has numbers, of which none is finite."""
+        lines = [line for line in self.lines if isinstance(line.get(key), int | float)]
+        ends = [*takewhile(lambda line: read_number(line[key]) is None, reversed(lines))]
+        return int(ends[-1]["step"]) if ends else None
 
     def sample(self, key: str) -> Curve:
         """Return the curve of a column."""
         return sample_curve(self.at, self[key])
+
+
+def _find_divergence(steps: _Columns, validations: _Columns) -> int | None:
+    """Return the step from which on a loss is not a number; one of validation never is for some."""
+    since = steps.find_divergence("loss")
+    if since is None and validations.list_real("loss"):
+        return validations.find_divergence("loss")
+    return since
 
 
 def _read_whole(value: object) -> int | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jobgen.diagnose import Diagnosis
-from jobgen.output import format_count
+from jobgen.output import format_count, format_names
 from jobgen.report.compare import select_counted
 from jobgen.report.facts import Comparison, Place, Row, RunFacts, Training
 from jobgen.report.figures import format_number, format_span
@@ -72,7 +72,10 @@ def _describe_training(training: Training, places: tuple[Place, ...]) -> str:
 def _list_results(training: Training) -> list[str]:
     results = []
     first, last = training.losses.y[:1], training.loss
-    if first and last is not None and first[0] != last:
+    if training.diverged is not None:
+        whose = "the loss" if last is None else "the validation loss"
+        results.append(f"{whose} is not a number from step {training.diverged:,} on")
+    elif first and last is not None and first[0] != last:
         verb = "fell" if last < first[0] else "rose"
         results.append(f"the loss {verb} from {format_number(first[0])} to {format_number(last)}")
     if training.speed is not None:
@@ -90,6 +93,8 @@ def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
     sentences += _name_best(
         counted, comparison, "Best" if done else "Best of runs that are not done,"
     )
+    if diverged := [row.title for row in comparison.rows if row.diverged is not None]:
+        sentences.append(f"The loss is not a number at the end of {format_names(diverged)}.")
     speeds = [(row.speed, row.title) for row in counted if row.speed is not None]
     if len(speeds) > 1:
         speed, title = max(speeds)
@@ -99,6 +104,8 @@ def summarise_runs(runs: tuple[RunFacts, ...], comparison: Comparison) -> str:
 
 def _name_best(rows: Sequence[Row], comparison: Comparison, word: str) -> Iterator[str]:
     """Yield which run is the best, if one is."""
+    if rows[0].diverged is not None:
+        return
     validated = comparison.measure == "validation loss"
     values = [row.validation if validated else row.loss for row in rows[:2]]
     if values[0] is not None and values[-1] not in (None, *values[:-1]):

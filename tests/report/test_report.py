@@ -5,10 +5,12 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -734,6 +736,45 @@ def test_runs_that_are_not_done_are_neither_best_nor_in_a_mean(tmp_path: Path) -
     assert none.startswith(
         "0 of 2 runs succeeded. Best of runs that are not done, by loss: lr=10 seed=1, 0.1."
     )
+
+
+@pytest.mark.parametrize(
+    ("steps", "validations", "whose"),
+    [
+        ((0.9, 0.05, math.nan, math.nan), (), "loss"),
+        ((0.9, math.nan, 0.05, math.inf), (0.02,), "loss"),
+        ((0.9, 0.05), (0.02, math.nan), "validation loss"),
+        ((math.nan, math.nan), (), "loss"),
+    ],
+)
+def test_a_run_whose_losses_end_in_no_number_is_never_the_best(
+    tmp_path: Path, steps: tuple[float, ...], validations: tuple[float, ...], whose: str
+) -> None:
+    def build(number: int, losses: tuple[float, ...], kind: str = "step") -> list[dict[str, Any]]:
+        return [{"kind": kind, "step": at, "loss": loss} for at, loss in enumerate(losses, 1)]
+
+    bad = build(1, steps) + build(1, validations, "val")
+    good = build(2, (0.9, math.nan, 0.7)) + build(2, (0.8,) * bool(validations), "val")
+    runs = [
+        make(tmp_path, f"{number}.pbs", ranks=4, lines=lines, overrides=[f"run.args.lr={number}"])
+        for number, lines in enumerate((bad, good, bad), 1)
+    ]
+    told = of(*runs)
+    assert told.comparison
+    assert [row.id for row in told.comparison.rows] == ["2.pbs", "1.pbs", "3.pbs"]
+    assert told.comparison.order.endswith("; runs whose loss is not a number come last")
+    measure, best = ("validation loss", 0.8) if validations else ("loss", 0.7)
+    assert told.summary == (
+        f"3 of 3 runs succeeded. Best by {measure}: lr=2, {best}."
+        " The loss is not a number at the end of lr=1, lr=3."
+    )
+    assert "Best" not in of(runs[0], runs[2]).summary
+    alone = of(runs[0])
+    assert re.search(f": the {whose} is not a number from step [1-4] on[.]", alone.summary)
+    assert "fell" not in alone.summary
+    row = re.search(r"\n +lr=1; 1[.]pbs .* not a number ", format_text(told, now=NOW))
+    assert bool(row) == (whose == "loss")
+    assert "fell from 0.9 to 0.7" in of(runs[1]).summary
 
 
 def test_runs_that_go_on_have_not_failed(tmp_path: Path) -> None:
