@@ -97,6 +97,7 @@ class Training(NamedTuple):
     unit: str
     first_step: int
     last_step: int
+    done_steps: int  # by the program's own count, also of one that counts from 0
     all_steps: int | None  # that were wanted
     device: str | None
     arithmetic: str | None  # the type, and whether compiled

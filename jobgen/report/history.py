@@ -9,7 +9,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import chain, takewhile
+from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ class History:
         steps, validations = _Columns(self.lines["step"]), _Columns(self.lines["val"])
         if not steps.at:
             return None
-        start = self.start
+        start, wanted = self.start, _read_whole(self.config().get("steps"))
         unit = str(start.get("unit") or ("tokens" if steps.has("tokens_per_s") else "samples"))
         losses = [(loss, int(step)) for loss, step in steps.pair("loss", "step")]
         if bad := len(steps.at) - len(losses):
@@ -109,7 +109,8 @@ class History:
             unit=unit,
             first_step=int(min(steps.at)),
             last_step=int(max(steps.at)),
-            all_steps=_read_whole(self.config().get("steps")),
+            done_steps=_count_steps(steps.at, wanted),
+            all_steps=wanted,
             device=_read_text(start.get("device_name")) or _read_text(start.get("device")),
             arithmetic=_describe_arithmetic(start),
             parameters=_read_whole(start.get("parameters")),
@@ -208,6 +209,17 @@ def _find_divergence(steps: _Columns, validations: _Columns) -> int | None:
     if since is None and validations.list_real("loss"):
         return validations.find_divergence("loss")
     return since
+
+
+def _count_steps(at: list[float], wanted: int | None) -> int:
+    """Return how many steps are done: one more than the last if the first of all is step 0.
+
+    Line 0 may be what was before all steps: where every tenth step has a line, or the last is the
+    last that was `wanted`.
+    """
+    ordered = sorted(set(at))
+    from_zero = ordered[0] == 0 and find_median([b - a for a, b in pairwise(ordered)]) == 1
+    return int(ordered[-1]) + (from_zero and wanted != ordered[-1])
 
 
 def _read_whole(value: object) -> int | None:

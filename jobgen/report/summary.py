@@ -60,13 +60,13 @@ def _stopped_early(state: State) -> bool:
 
 def _describe_training(training: Training, places: tuple[Place, ...]) -> str:
     of = f" of {training.all_steps:,}" if training.all_steps else ""
-    steps = "step" if training.last_step == 1 and not of else "steps"
+    steps = "step" if training.done_steps == 1 and not of else "steps"
     where = ""
     if ranks := training.ranks or sum(len(place.ranks) for place in places):
         nodes = f" of {format_count(len(places), 'node')}" if places else ""
         where = f" on {format_count(ranks, 'rank')}{nodes}"
     results = ", at ".join(_list_results(training))
-    return f"{training.last_step:,}{of} {steps}{where}{': ' if results else ''}{results}."
+    return f"{training.done_steps:,}{of} {steps}{where}{': ' if results else ''}{results}."
 
 
 def _list_results(training: Training) -> list[str]:

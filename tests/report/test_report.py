@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -775,6 +776,40 @@ def test_a_run_whose_losses_end_in_no_number_is_never_the_best(
     row = re.search(r"\n +lr=1; 1[.]pbs .* not a number ", format_text(told, now=NOW))
     assert bool(row) == (whose == "loss")
     assert "fell from 0.9 to 0.7" in of(runs[1]).summary
+
+
+@pytest.mark.parametrize(
+    ("at", "done"),
+    [
+        (range(30), "30 steps"),
+        ((0, 1), "2 steps"),
+        (range(1, 31), "30 steps"),
+        # Resumed: some steps twice, some lines lost, and in another run folder.
+        ([*range(30), *range(25, 60)], "60 steps"),
+        ([*range(30), *range(35, 60)], "60 steps"),
+        (range(30, 61), "60 steps"),
+        # Every tenth: the first line may be from before all steps.
+        (range(0, 101, 10), "100 steps"),
+        ((1, *range(10, 101, 10)), "100 steps"),
+        ((0,), "0 steps"),
+        (range(1001), "1,000 of 1,000 steps"),
+        (range(1000), "1,000 of 1,000 steps"),
+    ],
+)
+def test_a_program_that_counts_from_0_has_done_one_step_more(
+    tmp_path: Path, at: Sequence[int], done: str
+) -> None:
+    lines = [{"kind": "step", "step": step, "loss": 2.0} for step in at]
+    told = of(
+        make(
+            tmp_path,
+            "4.pbs",
+            ranks=4,
+            lines=lines,
+            settings={"steps": 1000} if " of " in done else {},
+        )
+    )
+    assert f" {done} on 4 ranks" in told.summary
 
 
 def test_runs_that_go_on_have_not_failed(tmp_path: Path) -> None:
