@@ -51,7 +51,8 @@ class History:
                 given, *find_metrics(run_dir, given, folder, since=since, starts=starts)
             )
 
-    def _take_others(self, given: str, path: Path, lines: Lines) -> None:
+    def _take_others(self, given: str, path: Path, lines: Lines, notes: list[str]) -> None:
+        self.notes += notes
         if lines:
             self.lines, self.source = lines, os.path.relpath(path)
             return

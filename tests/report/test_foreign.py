@@ -96,6 +96,38 @@ def test_the_csv_of_lightning(tmp_path: Path) -> None:
     check(again(run_dir).training, "version_0/metrics.csv")
 
 
+@pytest.mark.parametrize(
+    ("often", "rarely"),
+    [
+        ("train_loss_step", "train_loss_epoch"),  # Lightning's
+        ("train/loss", "train/train_loss"),  # the mean of all, at the end
+        ("train_loss_epoch", "train_loss_step"),  # a line for each 50th step of short epochs
+        ("loss", "training_loss"),
+        ("val_loss", "test_loss"),
+    ],
+)
+def test_a_curve_is_of_one_column(tmp_path: Path, often: str, rarely: str) -> None:
+    """Of the one with the most numbers, also where the other has a number for the same step."""
+    _, run_dir = run_of(tmp_path)
+    is_loss = often != "val_loss"
+    lines: list[dict[str, float]] = [] if is_loss else [{"step": 1, "loss": 2.0}]
+    for step in range(1, 41):
+        lines.append({"step": step, often: 2 / step, "lr": 0.1})
+        if step % 10 == 0:
+            lines.append({"step": step, rarely: 2.5 / step, "epoch": step / 10})
+            lines.append({"step": step, "learning_rate": 0.1})
+    (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = again(run_dir)
+    assert run.training
+    curve = run.training.losses if is_loss else run.training.validations
+    assert curve.y == tuple(2 / step for step in range(1, 41))
+    words = "the loss" if is_loss else "the validation loss"
+    assert f"{words} is {often}; left out: {rarely}" in run.notes
+    same = [{"step": step, "loss": 1.0, "train_loss": 1.0} for step in range(1, 41)]
+    (run_dir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in same))
+    assert not any("left out" in note for note in again(run_dir).notes)
+
+
 def test_json_lines_of_ones_own_at_a_path_that_the_spec_names(tmp_path: Path) -> None:
     place = tmp_path / "out" / "4" / "train.jsonl"
     place.parent.mkdir(parents=True)
