@@ -39,8 +39,9 @@ def rerun(
 ) -> None:
     """Submit a recorded job again, and print the new ID.
 
-    Submits the same script; with --set or --failed, renders its spec again. The new job runs in
-    the current folder with its current code. Without a job, asks before it reruns the latest.
+    Submits the same script. With --set, --failed, a task of an array or arguments after --, renders
+    its spec again, unless the script that ran was edited (exit code 4). The new job runs in the
+    current folder with its current code. Without a job, asks before it reruns the latest.
     """
     from jobgen import find
 

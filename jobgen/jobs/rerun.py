@@ -7,8 +7,10 @@ import re
 import shlex
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
 
-from jobgen.errors import AlreadySubmittedError, UsageError
+from jobgen.errors import AlreadySubmittedError, StaleError, UsageError
 from jobgen.jobs.files import read_run_file
 from jobgen.jobs.find import find_job
 from jobgen.jobs.queries import SchedulerAnswer
@@ -18,8 +20,11 @@ from jobgen.jobs.run_folder import list_attempts, list_chain
 from jobgen.jobs.states import examine, judge
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
+from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
+from jobgen.rendering.check import RenderedScript
 from jobgen.rendering.header import Header
+from jobgen.rendering.render import render
 from jobgen.spec.load import LoadedSpec, Overrides, load, write_overrides
 
 
@@ -30,13 +35,16 @@ def prepare_rerun(
 
     With `failed`, take only the tasks of an array that have ended and are not done, each with the
     number that it had. Leave out those that another rerun does or has done, unless `again`. Raises
-    UsageError if there is nothing to rerun, or the record does not say what the job was.
+    UsageError if there is nothing to rerun, or the record does not say what the job was, and
+    StaleError if its script was edited, so that its spec renders another.
     """
     whole, words = find_whole(job), write_overrides(overrides)
     about, text = _read_script(whole)
     tasks = _list_failed(job, again=again) if failed else []
     if job.array:
         tasks = [int(re.findall(r"[0-9]+", job.id.partition(".")[0])[-1])]
+    if words or (tasks and whole.tasks):
+        _refuse_edited(whole, about, text)
     if tasks and whole.tasks:
         return _rerun_tasks(whole, tasks, about, words)
     if words:
@@ -47,13 +55,16 @@ def prepare_rerun(
 def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submission:
     """Prepare the jobs by which a chain that has ended goes on in its run folder.
 
-    Raises UsageError if it has not ended, is done, or cannot go on there.
+    A script that was edited goes on as it is. Raises UsageError if it has not ended, is done, or
+    cannot go on there, and StaleError if `overrides` ask for another than the edited one.
     """
     _refuse_tasks(job)
     about, text = _read_script(job)
-    ready = _repeat(job, about, text)
-    if ready.source:
-        ready = _prepare(_load(job, about, write_overrides(overrides)), about)
+    ready, words = _repeat(job, about, text), write_overrides(overrides)
+    if words:
+        _refuse_edited(job, about, text)
+    if words or (ready.source and not _find_edit(job, about, text)):
+        ready = _prepare(_load(job, about, words), about)
     _check_place(job, ready)
     _check_undone(job)
     whole = find_whole(job)
@@ -170,13 +181,11 @@ def _list_originals(job: JobRecord, rerun: JobRecord) -> list[tuple[str, ...]]:
 
 
 def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
-    lines = text.splitlines(keepends=True)
-    own = "".join(lines[:-1]) if lines[-1].startswith(TOKEN) else text
     try:
         source, snapshot = _read(job, "job.yaml"), _load(job, about, ()).spec.snapshot
     except UsageError:  # it was submitted without jobgen
         source, snapshot = None, None
-    return describe_script(own, about, source=source, snapshot=snapshot, rerun_of=(job.id,))
+    return describe_script(text, about, source=source, snapshot=snapshot, rerun_of=(job.id,))
 
 
 def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> Submission:
@@ -195,8 +204,35 @@ def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
     return loaded._replace(file="job.yaml")
 
 
+def _refuse_edited(job: JobRecord, about: Header, text: str) -> None:
+    """Raise StaleError where its spec would render another script than the one that ran."""
+    if line := _find_edit(job, about, text):
+        ran = os.path.relpath(job.run_dir / "script")
+        hint = f"to submit it as it ran: jobgen rerun {job.id}; for another, write the change into "
+        hint += f"{about.spec} and submit that"
+        why = f"is not what its spec renders: its line {line} differs"
+        raise StaleError(f"job {job.id}: {ran}, which ran, {why}; {hint}")
+
+
+def _find_edit(job: JobRecord, about: Header, text: str) -> int:
+    """Return the first line of a script that is not what its recorded spec renders, or 0."""
+    plan = resolve_recorded(_load(job, about, ()), about)
+    if not plan.can.batch:  # where the script itself waits, the spec need not say for what
+        waits = re.findall(r"^    wait_for (\w+) (\S+)$", text, re.MULTILINE)
+        after = tuple(Dependency(kind, (id,)) for kind, id in waits)
+        plan = plan._replace(requests=plan.requests._replace(after=after))
+    own = plan.provenance._replace(source=about.spec, digest=about.digest, limits=about.limits)
+    rendered = render(plan._replace(provenance=own))
+    script = RenderedScript(Path("script"), text, about)
+    if not script.contrast(rendered, "", same=True)[0]:
+        return 0
+    pairs = zip(text.splitlines(), rendered.splitlines(), strict=False)
+    return 1 + len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+
+
 def _read_script(job: JobRecord) -> tuple[Header, str]:
-    text = _read(job, "script")
+    """Return the script that ran, as it was before it was submitted."""
+    text = re.sub(rf"^{TOKEN}.*\n?\Z", "", _read(job, "script"), flags=re.MULTILINE)
     if about := header.read(text):
         return about, text
     raise UsageError(f"job {job.id}: its script was not rendered by jobgen")

@@ -60,7 +60,12 @@ class RenderedScript(NamedTuple):
         about, loaded = self.header, load(str(spec_path), self.header.overrides)
         target = {"scheduler": about.scheduler, "site": about.site}
         plan = resolve(loaded, **target, limits=about.limits, task=about.task)
-        rendered = render(plan)
+        name, same = f"{spec_path} rendered now", loaded.digest == about.digest
+        diff, note = self.contrast(render(plan), name, same=same)
+        return Compared(str(self.path), str(spec_path), bool(diff), diff, note), plan.notes
+
+    def contrast(self, rendered: str, name: str, *, same: bool) -> tuple[str, str]:
+        """Return the diff to what a spec renders, the `same` as then, and a note on Part 2."""
         fresh, current = split_script(rendered)
         own, runtime = split_script(self.text)
         note = edits = ""
@@ -71,13 +76,12 @@ class RenderedScript(NamedTuple):
                 f"{self.path}: runtime {runtime.number}, current is {current.number}: render again "
                 "when convenient"
             )
-            if loaded.digest == about.digest:  # its Part 1 is that of the older release
+            if same:  # its Part 1 is that of the older release
                 fresh = own
         elif runtime.digest != current.digest or runtime.edited:
             edits = self._diff(runtime.as_text(), current.as_text(), "the runtime of this release")
             note = f"{self.path}: its Part 2 was edited; change Part 1 instead, or the spec"
-        diff = self._diff(own, fresh, f"{spec_path} rendered now") + edits
-        return Compared(str(self.path), str(spec_path), bool(diff), diff, note), plan.notes
+        return self._diff(own, fresh, name) + edits, note
 
     def _diff(self, own: str, other: str, name: str) -> str:
         before, after = own.splitlines(keepends=True), other.splitlines(keepends=True)

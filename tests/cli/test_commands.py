@@ -518,7 +518,12 @@ class TestSubmit:
         assert jobgen("submit", "job.sbatch", "--stale-ok").out == "4242\n"
         stale = "warning: job.sbatch: stale; job.yaml is submitted; render the script again\n"
         assert jobgen("submit", "--dry-run").err == stale
+        ran = "runs/a/4242/script, which ran, is not what its spec renders: its line 2 differs; to "
+        refused = jobgen("rerun", "4242", "--set", "name=b")
+        assert (refused.code, ran in refused.err) == (4, True)
         # Of a rerun that is not so: it submits the spec that is on record.
+        shutil.rmtree("runs")
+        assert jobgen("submit").out == "4242\n"
         again = jobgen("rerun", "4242", "--set", "name=b", "--set", "queue=x", "--again")
         assert (again.out, "stale" in again.err) == ("4242\n", False)
 

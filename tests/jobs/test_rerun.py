@@ -8,14 +8,16 @@ import pytest
 from support import edited, jobgen, load
 
 from jobgen import process
-from jobgen.errors import AlreadySubmittedError, UsageError
+from jobgen.errors import AlreadySubmittedError, StaleError, UsageError
 from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
 from jobgen.jobs.status import read_state
-from jobgen.jobs.submission import Submission, prepare_plan
+from jobgen.jobs.submission import TOKEN, Submission, prepare_plan
 from jobgen.plan.resolve import resolve
 from jobgen.process import CommandResult
+
+LONG = "resources: {nodes: 2, walltime: 2h}\n"
 
 
 def end(job: JobRecord, word: str) -> None:
@@ -165,3 +167,43 @@ def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
     monkeypatch.setenv("JOBGEN_CHAIN", "9")
     with pytest.raises(UsageError, match="`jobgen rerun 9 --continue` goes on in the run folder"):
         ready.list_warnings()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("-u -m m", "-u -m best"), ("--nodes=2", "--nodes=3"), ('main "$@"\n', "main\n")],
+)
+def test_an_edited_script_is_not_replaced_by_what_its_spec_renders(old: str, new: str) -> None:
+    """A part of a sweep ran what was typed into the script, and its rerun what the spec said."""
+    array = record("40", spec="resources: {nodes: 2}\narray: {values: {lr: [1, 2]}}\n")
+    chain = record("50", spec=f"{LONG}on_walltime: {{then: resubmit}}\n")
+    other = ("resources.walltime=1h",)
+    for job in (array.task(0), array.task(1), chain):
+        end(job, "failed 3")
+    assert prepare_rerun(array.task(1), failed=True, overrides=other)
+    assert prepare_continuation(chain, overrides=other).continues
+
+    for job in (array, chain):
+        script = job.run_dir / "script"
+        edited = script.read_text().replace(old, new)
+        script.write_text(f"{edited}{TOKEN}abc\n")
+        assert [one.text for one in prepare_rerun(job)] == [edited]
+        number = edited[: edited.index(new)].count("\n") + 1
+        where = f"{job.id}/script, which ran, is not what its spec renders: its line {number} "
+        with pytest.raises(StaleError, match=where):
+            prepare_rerun(job, overrides=other)
+    for task in (array, array.task(0)):
+        with pytest.raises(StaleError, match="as it ran: jobgen rerun 40; for another,"):
+            prepare_rerun(task, failed=True)
+    with pytest.raises(StaleError):
+        prepare_continuation(chain, overrides=other)
+    assert prepare_continuation(chain).text == edited
+
+
+def test_what_only_its_script_waited_for_is_no_edit() -> None:
+    first, second = "20261201-000045-29858", "20261201-000045-29859"
+    loaded = load(edited(("nodes: 2", "walltime: 5m")))
+    ready = prepare_plan(loaded, resolve(loaded), after=(f"afterany:{first}:{second}", first))
+    job = keep(JobRecord("60", "a", "local", str(Path.cwd()), 1.0, ("x",)), ready)
+    assert f"wait_for afterany {second}\n" in ready.text
+    assert prepare_rerun(job, overrides=("resources.walltime=1h",))
