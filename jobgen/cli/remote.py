@@ -116,14 +116,14 @@ class _RemoteOutput:
             put_err(before.decode(errors="replace"), end="")
             answer = b"\n" if mark == _SENT else b""
         if not self.marks:
+            text, self._text = self._text, b""  # none is left for stderr if the pipe is closed
             if self._keep is not None:
-                self._keep.append(self._text)
+                self._keep.append(text)
             elif sys.stdout.isatty():
-                sys.stdout.write(make_printable(self._decoder.decode(self._text)))
+                sys.stdout.write(make_printable(self._decoder.decode(text)))
             else:
-                sys.stdout.buffer.write(self._text)
+                sys.stdout.buffer.write(text)
             sys.stdout.flush()
-            self._text = b""
         return answer
 
     def end(self) -> None:

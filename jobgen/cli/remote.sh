@@ -20,5 +20,5 @@ exec 3<&0
 JOBGEN_HOST=$host:$folder jobgen "$@" </dev/null & command=$!
 { cat <&3; kill $command; } >/dev/null 2>&1 & watch=$!
 wait $command; code=$?
-kill $watch
+kill $watch 2>/dev/null    # it has gone where the connection has
 exit $code

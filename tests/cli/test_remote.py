@@ -430,6 +430,19 @@ def test_a_job_is_seen_followed_and_ended_there(on_host: Ran, job: JobRecord) ->
     assert on_host("cancel", "7")[0] == 5
 
 
+@pytest.mark.parametrize("lines", [10, 100_000])
+def test_a_pipe_that_is_closed_here_leaves_nothing_on_stderr(
+    on_host: Ran, job: JobRecord, lines: int
+) -> None:
+    """It had the rest of the output behind an error of bash there, as a page of a report had."""
+    (job.run_dir / "logs" / "n1" / "rank-0.out").write_text("step 1\n" * lines)
+    printing = on_host.start("logs", "7")
+    assert printing.stdout
+    printing.stdout.close()
+    assert printing.communicate(timeout=300)[1] == ""
+    assert printing.returncode == 1, "as without --host"
+
+
 def test_the_page_of_a_report_comes_here(on_host: Ran, job: JobRecord) -> None:
     code, out, err = on_host("report", "-o", "-", "7")
     assert code == 0, err
