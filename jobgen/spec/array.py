@@ -142,7 +142,9 @@ def _check_entry(path: str, entry: Mapping[str, tuple[Value, ...]]) -> Iterator[
         fixed, variable = re.fullmatch(FIXED, name), name_variable(name)
         key = name if fixed else variable or make_option(name_argument(name))
         other = seen.setdefault(key, name)
-        rules: dict[str, object] = {"fixed_key": fixed, "same_key": other != name}
+        foreign = fixed and re.search(r"variables\.|\.[^.]*[^a-z_.]", name)  # no key of a spec
+        rules: dict[str, object] = {"fixed_key": fixed and not foreign, "no_key": foreign}
+        rules["same_key"] = other != name
         yield from refuse(rules, where=where, other=other, name=name)
         for value in () if fixed else values:
             several = "[" not in path and _looks_like_several(value, alone=len(values) == 1)
