@@ -132,7 +132,7 @@ class Answer(typed.Typed):
 
     def _name_left(self, line: str, remarks: str) -> dict[str, str]:
         """Return a remark on those words typed that stand neither in a line nor in what is said."""
-        named = {*re.split(r"[\s;,'\"=:/`{}?]+", f"{line} {remarks}")}
+        named = {*re.split(r"(?:[\s;,'\"=:/`{}?]|_(?=\d+\b))+", f"{line} {remarks}")}
         named |= table.list_section("silent", "tools") | table.list_commands()
         words = [*self.plain, *self.left, *(" ".join(filter(None, pair)) for pair in self.own)]
         named.discard("")
@@ -305,6 +305,7 @@ class Answer(typed.Typed):
             "site": _find_site([value]),
             "jobs": shlex.join(pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
+            "named": shlex.join(typed.name_jobs(self.plain)[:1]),
             "new": f"nodes{self._count('nodes')}" * is_new,
             "spread": self._spread(value.removeprefix("ngpus=")),
             "share": self._share(value.rpartition("cpus=")[2]),

@@ -14,6 +14,7 @@ import click
 from jobgen.batchscript.directives import read_walltime
 from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
 from jobgen.cli.target import SHORTCUTS
+from jobgen.jobs import find
 from jobgen.jobs.files import read_if_left
 from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
@@ -248,6 +249,9 @@ def pick_jobs(words: Iterable[str]) -> list[str]:
 
 def name_jobs(words: Iterable[str]) -> list[str]:
     """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
+    known = [one for one in words if one in find.list_words()]  # each of them, as report takes
+    if known[1:] and not pick_jobs(set(words).difference(known)):
+        return known
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py|aml)", one)]
     named = {*names[-1:]} if len(names) < 3 else set()
     return pick_jobs(words) or [*named - table.list_section("silent")]

@@ -251,6 +251,25 @@ def test_a_job_of_this_folder_is_known(line, answer):
     assert answer in jobgen(*line.split()).err
 
 
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("compare gpt vit", "type: jobgen report gpt vit\n"),
+        ("diff vit and gpt", "type: jobgen report vit gpt\n"),
+        ("kill gpt vit", "type: jobgen cancel gpt vit\n"),
+        ("rerun gpt --task 1", "type: jobgen rerun gpt_1\n"),
+        ("rerun --task=1 gpt --failed", "type: jobgen rerun gpt_1 --failed\n"),
+        ("status 7 --array-index 2", "type: jobgen status 7_2\n"),
+        ("rerun gpt --task 1,2", "is named by its number; write JOB_N, such as JOB_0\n"),
+        ("report gpt --rank 3", "a whole job; for one process, type: jobgen logs gpt --rank 3\n"),
+    ],
+)
+def test_jobs_and_tasks_of_this_folder_stay_in_the_line(line, answer):
+    for job, name in {"7": "gpt", "12": "vit"}.items():
+        JobRecord(job, name, "slurm", os.getcwd(), 1.0, ()).save()
+    assert answer in jobgen(*line.split()).err
+
+
 def test_a_script_that_jobgen_did_not_render_is_compared_by_diff():
     Path("train.py").touch()
     Path("old.sbatch").write_text("#!/bin/bash\n")
