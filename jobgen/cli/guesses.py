@@ -384,7 +384,7 @@ def explain_command(
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
     specs = filter(table.is_spec, line.words)
-    known += [f"to submit {one}, type: jobgen submit {one}" for one in specs]
+    known += [f"to submit {one}, type: jobgen submit {shlex.quote(one)}" for one in specs]
     return _name_near(message, line, context) or "\n  ".join([f"{message}; the commands", *known])
 
 

@@ -274,4 +274,5 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         put_out(cluster.write_profile(captured))
         return
     write_file(output, cluster.write_profile(captured))
-    put_err(f"{output}: written from {captured.title}; check it with jobgen sites test {output}")
+    check = shlex.join(["jobgen", "sites", "test", output])
+    put_err(f"{output}: written from {captured.title}; check it with {check}")

@@ -258,9 +258,10 @@ def _refuse_to_replace(file: str, text: str) -> None:
         reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
         raise click.UsageError(f"{file} {reason}")
     if known != text and before == after:
-        line = f"rm {shlex.quote(file)} && jobgen {shlex.join(sys.argv[1:])}"
+        name = shlex.quote(file)
+        line = f"rm {name} && jobgen {shlex.join(sys.argv[1:])}"
         why = "not what its unchanged spec renders: it was edited, or its site or jobgen changed"
-        raise StaleError(f"{file}: {why}; see 'jobgen check {file}'; to overwrite it, type: {line}")
+        raise StaleError(f"{file}: {why}; see `jobgen check {name}`; to overwrite it, type: {line}")
 
 
 def _name_script(path: str, plan: Plan) -> str:

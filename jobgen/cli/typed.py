@@ -101,7 +101,9 @@ class Typed:
             return
         elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
             self.spec = table.name_new(os.path.splitext(scripts[0])[0])
-            self.lead = f"jobgen import {shlex.quote(scripts[0])} -o {self.spec}, and then "
+            self.lead = (
+                f"jobgen import {shlex.quote(scripts[0])} -o {shlex.quote(self.spec)}, and then "
+            )
             self.plain[self.plain.index(scripts[0])] = self.spec
 
     def _start(self, key: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from glob import escape, glob
 
@@ -59,7 +60,7 @@ def find_meant(word: str) -> str:
         name = re.search(r"^name: *['\"]?([\w.-]+)", spec.read(10_000), re.MULTILINE)
     if name and _find_by_name(name[1]):
         return f"to find its jobs, give the name in it: {name[1]}"
-    return f"`jobgen submit {word}` starts one"
+    return f"`jobgen submit {shlex.quote(word)}` starts one"
 
 
 def _find_other(word: str) -> str:

@@ -89,7 +89,8 @@ def _check_place(job: JobRecord, ready: Submission) -> None:
         hint = "; --set on_walltime.then=resubmit makes it one" * (not job.local)
         raise UsageError(f"job {job.id}: only a chain of a cluster goes on there{hint}")
     if job.folder != os.getcwd():
-        raise UsageError(f"job {job.id}: it goes on only from its own folder: cd {job.folder}")
+        line = shlex.join(["cd", job.folder])
+        raise UsageError(f"job {job.id}: it goes on only from its own folder: {line}")
 
 
 def _check_undone(job: JobRecord) -> None:

@@ -200,7 +200,7 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     if spec_path.is_file():
         loaded = load(spec_path, about.overrides)
         if not stale_ok and script.compare(spec_path)[0].stale:
-            hint = f"see 'jobgen check {path}', render it again, or give --stale-ok"
+            hint = f"see `jobgen check {shlex.quote(path)}`, render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
     elif not stale_ok:
         warning = f"{path}: {spec_path} does not exist; the script may be stale"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 from pathlib import Path
@@ -55,7 +56,7 @@ class RenderedScript(NamedTuple):
         if not spec_path.is_file():
             raise UsageError(
                 f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
-                f"instead: jobgen check SPEC --out-dir {self.path.parent}"
+                f"instead: jobgen check SPEC --out-dir {shlex.quote(str(self.path.parent))}"
             )
         about, loaded = self.header, load(str(spec_path), self.header.overrides)
         target = {"scheduler": about.scheduler, "site": about.site}
@@ -162,15 +163,13 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
     file = Path(loaded.file)
     notes: tuple[str, ...] = ()
     scheduler = next(iter(SCHEDULERS.values()))
-    target = f" --scheduler {scheduler.name}"
+    target = ["--scheduler", scheduler.name]
     if loaded.spec.site or loaded.spec.scheduler:
         plan = resolve(loaded)
-        scheduler, target, notes = SCHEDULERS[plan.scheduler], "", plan.notes
+        scheduler, target, notes = SCHEDULERS[plan.scheduler], [], plan.notes
     script = name_new(str(folder / file.stem), scheduler.suffix)
-    return (
-        f"{file}: the spec is valid; it has no script yet; to write one: "
-        f"jobgen render {file}{target} -o {script}"
-    ), notes
+    line = shlex.join(["jobgen", "render", str(file), *target, "-o", script])
+    return f"{file}: the spec is valid; it has no script yet; to write one: {line}", notes
 
 
 def find_files(folder: str, left_out: list[str]) -> list[str]:
@@ -257,10 +256,10 @@ def read_script(path: Path) -> RenderedScript:
         raise UsageError(f"{path}: is not text") from None
     own_header = header.read(text)
     if own_header is None:
-        spec = name_new(str(path.with_suffix("")))
+        own, spec = map(shlex.quote, (str(path), name_new(str(path.with_suffix("")))))
         raise UsageError(
             f"{path}: was not rendered by jobgen; it has no header that says so; to check it, type:"
-            f" jobgen lint {path}; to submit it: jobgen import {path} -o {spec}, and then"
+            f" jobgen lint {own}; to submit it: jobgen import {own} -o {spec}, and then"
             f" jobgen submit {spec}"
         )
     return RenderedScript(path, text, own_header)

@@ -170,7 +170,9 @@ def point_to_spec(path: str) -> str:
     if "job.yaml" in here:
         return f"`jobgen init {name_new()}` writes one"
     scripts = re.findall(load_table()["scripts"], "\n".join(here))[:1]
-    make = [f"; `jobgen import {one} -o job.yaml` makes one of a script" for one in scripts]
+    make = [
+        f"; `jobgen import {shlex.quote(one)} -o job.yaml` makes one of a script" for one in scripts
+    ]
     return "".join(["`jobgen init` writes a first spec", *make])
 
 

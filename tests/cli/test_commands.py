@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -511,7 +512,7 @@ class TestSubmit:
         write(SLURM.replace("nodes: 2", "nodes: 3"))
         message = (
             "job.sbatch: not what job.yaml renders today; "
-            "see 'jobgen check job.sbatch', render it again, or give --stale-ok\n"
+            "see `jobgen check job.sbatch`, render it again, or give --stale-ok\n"
         )
         assert jobgen("submit", "job.sbatch") == (4, "", message)
         assert calls() == []
@@ -526,6 +527,23 @@ class TestSubmit:
         assert jobgen("submit").out == "4242\n"
         again = jobgen("rerun", "4242", "--set", "name=b", "--set", "queue=x", "--again")
         assert (again.out, "stale" in again.err) == ("4242\n", False)
+
+    def test_a_name_with_a_blank_is_quoted_in_the_lines_that_are_offered(self) -> None:
+        spec, script, other = "my job.yaml", "my job.sbatch", "an other.sh"
+        Path(spec).write_text(SLURM)
+        Path(other).write_text("#!/bin/bash\n")
+        line = "jobgen render 'my job.yaml' -o 'my job.sbatch'"
+        assert jobgen("check", spec).err.endswith(f"to write one: {line}\n")
+        jobgen(*shlex.split(line)[1:])
+        Path(spec).write_text(SLURM.replace("nodes: 2", "nodes: 3"))
+        assert "; see `jobgen check 'my job.sbatch'`, " in jobgen("submit", script).err
+        Path(script).write_text(Path(script).read_text().replace("nodes=2", "nodes=4"))
+        Path(spec).write_text(SLURM)
+        refused = jobgen("render", spec, "-o", script).err
+        assert "see `jobgen check 'my job.sbatch'`; to overwrite it, type: rm 'my" in refused
+        assert "jobgen import 'an other.sh' -o 'an other.yaml', and" in jobgen("submit", other).err
+        assert "; `jobgen submit 'my job.yaml'` starts one\n" in jobgen("status", spec).err
+        assert "type: jobgen submit 'my job.yaml'\n" in jobgen("frob", spec).err
 
     def test_a_script_alone_may_be_stale_or_not(self) -> None:
         write(SLURM)
