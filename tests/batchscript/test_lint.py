@@ -1359,3 +1359,13 @@ def test_pbs_sends_mail_unless_it_is_told_not_to(when: str, sends: bool) -> None
     script = Script("a", f"#!/bin/bash\n#PBS -M your_email@x.org\n{when}\ntrue\n")
     assert ("placeholder" in [item.rule.id for item in check(script)]) is sends
     assert ("lost" in [left.kind for left in import_script(script).left]) is sends
+
+
+@pytest.mark.parametrize("goes", ["source activate", "conda activate", "mamba activate"])
+@pytest.mark.parametrize("name", ["$ENV_NAME", '"${CONDA_NAME}"', "$venv_name"])
+def test_a_variable_of_a_real_environment_is_no_place_to_fill_in(goes: str, name: str) -> None:
+    variable = name.strip('"${}')
+    body = f"{goes} {name}\npython t.py"
+    assert "placeholder" not in rules_of(f'{variable}="learn"\n{body}')
+    assert "placeholder" in rules_of(f'{variable}="your-env"\n{body}')
+    assert "placeholder" in rules_of(f"{goes} {variable}\npython t.py")
