@@ -2133,6 +2133,7 @@ def test_variables_that_the_submission_may_set_are_named_and_have_their_defaults
     spec = yaml.safe_load(import_body(f"{asked}python t.py --lr $LR", ONE_GPU).yaml)
     assert str(spec["run"]).count("3e-4") == 1
     assert spec["environment"]["variables"]["N"] == "8"
+    assert "write another value where the spec has its default" in left.reason
     for other in ("S=${S:-$HOME/a}", ": ${S:?none}", "S=${S:-}"):  # has no plain default
         assert "$S" in str(spec_of(f'{other}\npython t.py "$S"', ONE_GPU)["run"])
     given = import_body('LR=${LR:-1}\npython t.py "$LR"', ONE_GPU, "#SBATCH --export=ALL,LR=3")
