@@ -431,6 +431,18 @@ def test_a_number_is_one_word() -> None:
     assert not imported.left
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["$(( (A + 3) / 4 ))", '"$((A * (B + (C - 1))))"', "$(($(nproc) / 2))"],
+)
+def test_a_sum_is_one_word_whatever_stands_in_it(number: str) -> None:
+    before = f"A=$(wc -l < hosts)\nB=2\nC=$A\nN={number}"
+    for word in ("--n $N", "$N", "--n=$N"):
+        imported = import_body(f"{before}\npython t.py {word}", ONE_GPU)
+        assert not imported.body
+    assert "may split $N" in kept("N=$(ls)\npython t.py --n $N", ONE_GPU)
+
+
 def test_what_a_launcher_starts_is_a_program() -> None:
     prints = "python -c 'import torch; print(torch.cuda.is_available())'"
     assert kept(f"srun {prints}\nsrun python t.py", *EACH_GPU.split("\n"))
