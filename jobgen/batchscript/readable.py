@@ -61,7 +61,7 @@ def find_place(script: Script, item: DirectiveOption) -> str | None:
     unsaid = re.search(r"\$\{?[A-Za-z_]\w*\}?|\b[A-Z]+_[A-Z_]+\b|\S*(?<!software)[:=]$", item.value)
     if unsaid and FORMS["numbers"].fullmatch(item.option):  # which a variable is not
         return unsaid[0]
-    bare = not item.value and _VALUED.match(f"{item.option}\n")
+    bare = not item.value and _VALUED.match(f"{item.option}\n{item.text}")
     return _find_named_place(script, item) or (item.option if bare else None)
 
 

@@ -2479,3 +2479,16 @@ def test_what_holds_a_job_behind_its_program_is_not_left_out() -> None:
         assert kept(f"./start.sh\n{last}", ONE_GPU) == WHY.AFTER
     for last in ("tail -n 9 log", "sleep 5"):
         assert not import_body(f"./start.sh\n{last}", ONE_GPU).body
+
+
+@pytest.mark.parametrize("option", ["-C", "--gres", "--mail-user", "--nodelist", "--dependency"])
+@pytest.mark.parametrize("empty", ['""', "''"])
+def test_an_option_written_out_as_empty_asks_for_nothing(option: str, empty: str) -> None:
+    asked = f"#SBATCH {option}{'=' if option[1] == '-' else ' '}{empty}"
+    for body in ("python t.py", "trap x EXIT\npython t.py"):
+        imported = import_body(body, ONE_GPU, asked)
+        assert not [x for x in imported.left if x.kind != "kept"]
+        said = str(yaml.safe_load(imported.yaml))
+        assert option.replace("-C", "--constraint") not in said
+    for place in (f"{asked}  # what you have", asked.rstrip(empty), '#SBATCH --nodes=""'):
+        assert [x.kind for x in import_body("trap x EXIT", place).left] == ["lost"]
