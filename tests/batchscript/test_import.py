@@ -2492,3 +2492,20 @@ def test_an_option_written_out_as_empty_asks_for_nothing(option: str, empty: str
         assert option.replace("-C", "--constraint") not in said
     for place in (f"{asked}  # what you have", asked.rstrip(empty), '#SBATCH --nodes=""'):
         assert [x.kind for x in import_body("trap x EXIT", place).left] == ["lost"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        'qsub -v PROJECT="<name>",NP=4 job.pbs',
+        "run: qsub -q a -v NP=4,PROJECT=a job.pbs",
+        "$ sbatch --export=ALL,PROJECT=a job.sh",
+        "PROJECT=a NP=4 sbatch job.sh",
+    ],
+)
+def test_what_a_comment_gives_to_the_submission_comes_from_outside(told: str) -> None:
+    for use in ("cc $PROJECT.c\n./$PROJECT", "python t.py --p $PROJECT"):
+        (left,) = import_body(f"# {told}\n{use}", ONE_GPU).left
+        assert (left.text, left.reason) == ("$PROJECT", WHY.SUBMITTED)
+        assert not import_body(use, ONE_GPU).left
+        assert not import_body(f"# {told}\nPROJECT=b\n{use}", ONE_GPU).left

@@ -127,8 +127,7 @@ def _list_outside(script: Script) -> set[str]:
     """Return the variables that commands are given and that only the submission can set."""
     commands = [launch.command for launch in script.launches]
     files = [x for x in commands if not FORMS["evaluates"].match(" ".join(x.texts))]
-    unread = FORMS["unread"].sub  # what single quotes keep from bash within a substitution, too
-    text = " ".join(unread("", x.active) for x in commands if x.name not in PRINTS)
+    text = " ".join(FORMS["unread"].sub("", x.active) for x in commands if x.name not in PRINTS)
     read = {x for x in FORMS["without-default"].findall(text) if not straight.is_common(x)}
     known = straight.list_set(script).union(x for _, x, _ in straight.list_submitted(script))
     return set() if any(map(reads_settings, files)) else read - known
