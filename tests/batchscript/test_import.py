@@ -2509,3 +2509,13 @@ def test_what_a_comment_gives_to_the_submission_comes_from_outside(told: str) ->
         assert (left.text, left.reason) == ("$PROJECT", WHY.SUBMITTED)
         assert not import_body(use, ONE_GPU).left
         assert not import_body(f"# {told}\nPROJECT=b\n{use}", ONE_GPU).left
+
+
+@pytest.mark.parametrize("name", ["PYTHONPATH", "LD_LIBRARY_PATH", "PATH"])
+def test_a_folder_above_in_a_list_that_is_searched_is_none_that_the_job_needs(name: str) -> None:
+    export = f"export {name}=${name}:../\n"
+    for run in ("python t.py > log 2>&1 &\nwait", "python t.py"):
+        own = yaml.safe_load(import_pbs(f"#PBS -l ncpus=1\n{export}{run}").yaml)
+        assert WHY.AT_HOME in own["environment"]["setup"]
+        own = yaml.safe_load(import_pbs(f"#PBS -l ncpus=1\n{export}{run} ../x").yaml)
+        assert WHY.AT_HOME not in str(own)
