@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import shutil
+import subprocess
 from itertools import product
 from pathlib import Path
 
@@ -1369,3 +1370,22 @@ def test_a_variable_of_a_real_environment_is_no_place_to_fill_in(goes: str, name
     assert "placeholder" not in rules_of(f'{variable}="learn"\n{body}')
     assert "placeholder" in rules_of(f'{variable}="your-env"\n{body}')
     assert "placeholder" in rules_of(f"{goes} {variable}\npython t.py")
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_fix_that_keeps_exit_codes_works_in_loops_and_under_set_u(fails: bool) -> None:
+    body = "set -u\nfor i in 1 2; do\n  python t.py --n $i &\ndone\nwait"
+    (found,) = check(make_script(body, "#SBATCH --nodes=1"))
+    _, adds, waits, ends = re.split(r"by its id: |; \.\.\.; |; (?=exit)", found.fix)
+    mended = body.replace("&\n", f"& {adds}\n").replace("\nwait", f"\n{waits}\n{ends}")
+    assert not check(make_script(mended, "#SBATCH --nodes=1"))
+    program = "false" if fails else "true"
+    run = ["bash", "-c", mended.replace("python t.py", program)]
+    assert subprocess.run(run, check=False).returncode == int(fails)
+
+
+def test_no_fix_reads_a_status_that_only_a_failure_sets() -> None:
+    fixes = [*map(str, vars(WHY).values()), *(rule.fix for rule in RULES)]
+    kept = [fix for fix in fixes if "|| status=$?" in fix]
+    assert kept
+    assert all("exit ${status:-0}" in fix for fix in kept)
