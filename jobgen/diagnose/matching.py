@@ -16,8 +16,8 @@ from jobgen.records import NamedTuple
 
 _OWN = "jobgen: "
 _ERROR = re.compile(
-    r"jobgen: (error: |FAILED: [^:]+: (?=not started: )|(?=preflight: |the setup ended at: ))"
-    r"|(?=srun: error: Unable to create step)"
+    r"jobgen: (error: |FAILED: (role \S+: )?[^:]+: (?=not started: )|"
+    r"(?=preflight: |the setup ended at: ))|(?=srun: error: Unable to create step)"
 )
 _DAEMONS = read_words("daemons")
 

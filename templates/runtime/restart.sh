@@ -1,6 +1,6 @@
 FAULTS='restart preflight preflight: [^ :]+: 
 restart launch-failed Task launch for \S+ failed on node (\S+?): (?!Unable to layout|More processors)|Could not run prolog|[Pp]rolog (error|hook failure|failed)|error launching .* on (\S+)|[Uu]nable to (create|contact) .*slurmstepd|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed|(srun|slurmstepd): .*Invalid user id|(launch[ _]fail.{3,24}requeued[ _]held|JobHoldMaxRequeue)(: (\S+) could not start it \()?
-restart node-lost ^node lost( \((no sign of life from ([^,)]+)|(\S+) is lost: ))?|\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE|Node failure on ([^\s)]+)|job killed: node \d+ \(([^)]+)\)|requested job die|Remote daemon: .* on node (\S+)|\bping (RPC timeout from|failed on) ([\w-]+)|slurm_receive_msgs: \[+([^\]]+)\S* failed|lost communication with its daemon|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead|nothing is heard from ([^\s;]+)|FAILED: (\S+)( is lost|: not started): (?!jobgen: )
+restart node-lost ^node lost( \((no sign of life from ([^,)]+)|(\S+) is lost: ))?|\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE|Node failure on ([^\s)]+)|job killed: node \d+ \(([^)]+)\)|requested job die|Remote daemon: .* on node (\S+)|\bping (RPC timeout from|failed on) ([\w-]+)|slurm_receive_msgs: \[+([^\]]+)\S* failed|lost communication with its daemon|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead|nothing is heard from ([^\s;]+)|FAILED: (role \S+: )?(\S+)( is lost|: not started): (?!jobgen: )
 restart gpu-error \bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU.IS.LOST|GPU is lost|fallen off the bus|CUDA error: hardware stack error|Unable to determine the device handle|system not yet initialized|(?i:cuda_?error_?(system_?not_?ready|ecc_?uncorr|hardware_?stack|nvlink_?uncorr))|error in the Fabric Manager or NVSwitches|(all CUDA-capable devices are|CUDA-capable device\(s\) is/are) busy or unavailable|(?i:driver/library version mismatch)
 restart file-system [Ss]tale (NFS )?file handle|Input/output error|[Tt]ransport endpoint|Remote I/O error|[Ee]rrno:? ?(5|107|108|116|121)\b
 restart network-hardware ibv_\w+ failed|NET/(IB|OFI).*(error|failed|No route)|fi_\w+ failed|Got completion .* with (error|status)|[Tt]ransport retry count(er)? exceeded|hfi units? (are|is) active|can.t open hfi unit
@@ -63,15 +63,15 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
 } 2>/dev/null
 start_again() {    # starts again in this allocation if the verdict and the time allow
     [[ -z $stop$word$warned && -e $attempt_dir/nodes ]] || return 0
-    if [[ $status == 0 || $reason == ": PREEMPTED"* ]]; then return; fi
-    if judge; [[ $verdict == stop ]]; then return; fi
+    [[ $status != 0 && $reason != ": PREEMPTED"* ]] && judge && [[ $verdict != stop ]] || return 0
+    ! squeue -hrj "$SLURM_JOB_ID" -o %A:%T 2>&- | grep -q "^$SLURM_JOB_ID:[PC]" || good=0    # gone
     lost=$(sort -u "$run_dir/avoid" | xargs) lack=(time node)    # the chain excludes them
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
         { say "this allocation has no ${lack[good < ${#NODES[@]}]} for another start" && return; }
     say "start $((attempt + 2)) follows in this allocation"
-    (word=continued && conclude 1)
+    (word=continued && conclude 1); unset JOBGEN_AGENT    # marks whom to kill
     grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -9 2>&-
     trap - TERM INT USR1 EXIT
-    exec env -u JOBGEN_AGENT SECONDS="$SECONDS" ${first_job:+JOBGEN_CHAIN="$first_job"} \
+    exec env SECONDS="$SECONDS" ${first_job:+JOBGEN_CHAIN="$first_job"} \
         ${script_pid:+JOBGEN_SUBMIT_ID="$job_id"} bash "$this_script"
 }

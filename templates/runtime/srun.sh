@@ -1,10 +1,10 @@
 run_job() {    # sets status; when a node fails, Slurm ends the job: not a cancellation
     tell_nodes
-    run_child start_launcher
+    run_child start_launcher; ((!status)) || (trap '' TERM && sleep 1) || :    # Slurm ends all here
     if [[ -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
     lost='/revoked/d;s/^srun: error: (Node failure|Task launch.* failed) on (node )?([^ :]+).*/\3/p'
     if has find_killed; then find_killed; fi
-    lost=$(sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
+    lost=$(trap '' TERM; sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
     if [[ -n $lost ]]; then blame "$lost" " is lost: Slurm says that it has failed"; fi
     if ((status)) && [[ -z $stop$lost ]]; then find_unstarted; fi
 }

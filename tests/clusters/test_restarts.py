@@ -100,6 +100,33 @@ def test_all_roles_start_again_without_the_node_at_fault(pbs: Pbs, tmp_path: Pat
     assert "begins after step 20 on n3" in job.everything()
 
 
+def test_the_loss_of_a_roles_node_is_what_ends_a_job_that_slurm_takes_back(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    """There is no start in an allocation that is gone; Slurm's own follows in the next."""
+    content = {key: value for key, value in spec(launch={}).items() if key != "run"} | {
+        "resources": {"nodes": 2, "cpus_per_node": 2, "walltime": "20m"},
+        "roles": {
+            "server": {"nodes": 1, "run": {"command": ["sleep", "1000"]}},
+            "train": {
+                "nodes": 1,
+                "run": {"command": ["bash", "-c", '[ "$JOBGEN_NODE" = n3 ] || sleep 1000']},
+            },
+        },
+        "on_failure": PATIENT,
+    }
+    job = submit(content, scheduler="slurm", cwd=tmp_path, env=slurm.env)
+    job.wait_for(lambda: any(job.run_dir.glob("roles/train/logs/n2/rank-0.out")))
+    slurm.fail("n2")
+    try:
+        job.wait_for(lambda: len(outcomes(job)) == 2)
+        assert outcomes(job) == ["failed 1", "done 0"], job.everything()
+        assert verdicts(job) == [["restart", "node-lost", "-", "n2"]]
+        assert bad_nodes(job) == ["n2"]
+    finally:
+        slurm.heal("n2")
+
+
 @pytest.mark.parametrize(
     ("cluster", "kind", "starts"),
     [("slurm", "crashes", 2), ("pbs", "wrong", 1)],

@@ -11,7 +11,7 @@ set +eu
 for file in core $4 restart; do . "$1/$file.sh"; done
 RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2)
 chosen=$'n1\\nn2' lost=$5
-reason=${lost:+": ${lost% *} is lost: Slurm says that it has failed"}
+reason=${lost:+": $6${lost% *} is lost: Slurm says that it has failed"}
 status=1
 judge
 """
@@ -25,6 +25,7 @@ def judge(
     attempt: int = 0,
     kind: str = "nodes",
     lost: str = "",
+    role: str = "",
 ) -> tuple[list[str], str]:
     """Return the words of the verdict, and its line; rank 1 on n2 has failed if it says a word."""
     own, logs = folder / f"attempts/{attempt}", folder / "logs/n2"
@@ -39,7 +40,7 @@ def judge(
         begun = f"jobgen: n2 is node 1 in start {attempt + 1}; the rendezvous is at n1:20000\n"
         (logs / "agent.log").write_text(f"{begun}rank : 1\nexitcode : 1\n")
     runtime = str(ROOT / "templates" / "runtime")
-    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt), kind, lost]
+    argv = ["bash", "-c", JUDGE, "judge", runtime, str(folder), str(attempt), kind, lost, role]
     subprocess.run(argv, check=False, capture_output=True)
     words, line = (own / "verdict").read_text().rstrip("\n").split("\n")
     return words.split(), line
@@ -117,6 +118,12 @@ def test_a_node_that_tells_of_the_loss_of_another_is_not_to_blame(
     tmp_path: Path, launcher: str, lost: str, nodes: list[str]
 ) -> None:
     assert judge(tmp_path, launcher=launcher, lost=lost)[0] == ["restart", "node-lost", "-", *nodes]
+
+
+def test_a_node_that_a_role_has_lost_is_to_blame(tmp_path: Path) -> None:
+    words, line = judge(tmp_path, lost="n2", role="role train: ")
+    assert words == ["restart", "node-lost", "-", "n2"]
+    assert line == "jobgen: FAILED: role train: n2 is lost: Slurm says that it has failed"
 
 
 def test_a_full_file_system_that_is_not_named_may_be_the_nodes(tmp_path: Path) -> None:

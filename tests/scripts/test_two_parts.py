@@ -336,6 +336,29 @@ def test_a_job_of_slurm_that_was_preempted_says_so_and_shows_no_traceback(
     )
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "PENDING"])
+def test_a_start_follows_only_in_an_allocation_that_is_still_there(
+    tmp_path: Path, state: str
+) -> None:
+    """And what kills its leftovers looks for others than itself, so that bash tells of no kill."""
+    program = f"""
+        squeue() {{ printf '%s:%s\\n' 8 COMPLETING 7 {state}; }}    # 8: another task of the array
+        judge() {{ verdict=restart good=1; }}; conclude() {{ :; }}
+        echo 'timeout 30 tail -s 0.1 --pid=$old -f nodes && echo "starts${{JOBGEN_AGENT-}}"' >script
+        : >nodes >avoid
+        attempt_dir=$PWD run_dir=$PWD this_script=script attempt=0 SLURM_JOB_ID=7 NODES=(n1)
+        stop='' word='' warned='' reason='' status=1 NOTICE=0 tmp_dir=$PWD
+        export JOBGEN_AGENT=$PWD
+        sleep 60 >&- 2>&- & disown; export old=$!
+        until grep -qzxF "JOBGEN_AGENT=$PWD" /proc/$old/environ; do :; done
+        set +eu; start_again; kill $old
+    """
+    done = call(program, "restart", folder=tmp_path)
+    follows = "jobgen: start 2 follows in this allocation\nstarts\n"
+    gone = "jobgen: this allocation has no node for another start\n"
+    assert (done.stdout, done.stderr) == (follows if state == "RUNNING" else gone, "")
+
+
 @pytest.mark.parametrize(
     ("given", "shown"), [("", ""), ("(null)", ""), ("n7", ",n7"), ("n[7-8],x1", ",n[7-8],x1")]
 )
