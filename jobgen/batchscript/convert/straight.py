@@ -181,9 +181,9 @@ def list_submitted(script: Script) -> list[tuple[int, str, str]]:
     lines = [(n, FORMS["submitted-with"].match(x)) for n, x in enumerate(script.lines, 1)]
     asked = [(n, x[1] or x[2], x[3] or "") for n, x in lines if x and n not in script.documents]
     unset = [x for x in asked if x[1] not in script.given] + [x for x in tested if x[1] not in own]
-    told = [y for x in script.lines if FORMS["told"].match(x) for y in re.findall(r"(\w+)=", x)]
-    uses = [(find_use(script, x), x) for x in told if is_common(x) and x not in own]
-    return [x for x in unset if not is_common(x[1])] + [(at[0], x, "") for at, x in uses if at]
+    shown = filter(is_common, re.findall(r"(\w+)=", " ".join(FORMS["shown"].findall(script.text))))
+    uses = [find_use(script, name) for name in shown if name not in own]
+    return [x for x in unset if not is_common(x[1])] + [(x[0], x[1][1:], "") for x in uses if x]
 
 
 def goes_back(script: Script, statement: Statement, variables: PlainVariables) -> bool:
