@@ -69,7 +69,7 @@ start_again() {    # starts again in this allocation if the verdict and the time
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
         { say "this allocation has no ${lack[good < ${#NODES[@]}]} for another start" && return; }
     say "start $((attempt + 2)) follows in this allocation"
-    (word=continued && conclude 1); unset JOBGEN_AGENT    # marks whom to kill
+    (word=continued && conclude 1); unset JOBGEN_AGENT    # marks what to kill
     grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -9 2>&-
     trap - TERM INT USR1 EXIT
     exec env SECONDS="$SECONDS" ${first_job:+JOBGEN_CHAIN="$first_job"} \
