@@ -171,8 +171,8 @@ class Module:
     def _read_if(self, node: ast.If, place: Surroundings) -> Surroundings:
         """Read both ways of an `if`; what stands behind one that leaves is under the other."""
         if spell(getattr(node.test, "left", node.test)) == "__name__":
-            starts = self._started and ast.unparse(node.test) == "__name__ == '__main__'"
-            self._read(node.body if starts else node.orelse, place)
+            denied = isinstance(getattr(node.test, "ops", [None])[0], ast.NotEq | ast.NotIn)
+            self._read(node.body if self._started != denied else node.orelse, place)
             return place
         other = ast.UnaryOp(ast.Not(), node.test)
         self._walk([node.test], place)

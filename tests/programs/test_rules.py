@@ -645,6 +645,12 @@ WRONG = {
         "a file that a function nobody calls writes": SETUP
         + "def save(x):\n    torch.save(x, 'x.pt')\ndef end():\n    save(1)\n",
         "imports alone": "import train_impl\n",
+        "a test of its name that holds for others, too": (
+            "import os, torch\nimport torch.distributed as dist\ndef main():\n"
+            "    dist.init_process_group('nccl')\n    "
+            + OWN_GPU
+            + "if __name__ in ('__main__', 'builtins'):\n    main()\n"
+        ),
     },
 }
 
