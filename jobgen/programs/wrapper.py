@@ -147,9 +147,10 @@ def _put_arguments(words: Sequence[str], given: Sequence[str] | None) -> tuple[s
 
 def _find_lines(path: str, text: str, size: JobSize, rules: str) -> Iterator[Remark]:
     """Yield what the lines of a script have, by rules with such a name."""
-    for name, rule in read_rules().items() if size.world_size > 1 else ():
-        form = rule.get("script", "(?!)").replace("<<few>>", str(size.processes - 2))
-        for match in re.finditer(form, text, re.MULTILINE) if re.match(rules, name) else ():
+    own = {name: rule["script"] for name, rule in read_rules().items() if "script" in rule}
+    for name in filter(re.compile(rules).match, own) if size.world_size > 1 else ():
+        form = own[name].replace("<<few>>", str(size.processes - 2))
+        for match in re.finditer(form, text, re.MULTILINE):
             values = size._asdict() | match.groupdict()
             yield make_remark(name, path, text.count("\n", 0, match.start("at")) + 1, **values)
 
