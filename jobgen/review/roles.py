@@ -19,17 +19,17 @@ def describe_role(job: Subject) -> dict[str, Any]:
     if role is None:
         return {}
     servers = [one.name.upper() for one in job.roles if _serves(one)]
-    source, port = read_sources(role.plan), f"{role.name.upper()}_PORT"
+    source, port, text = read_sources(role.plan), f"{role.name.upper()}_PORT", read_text(role)
     tested = role.test[:1] in (("http",), ("tcp",))
     others = [read_text(one) for one in job.roles if one is not role]
     # A port that its command names is for another row to say.
-    named = re.search(r"--port[= ]\d+\b", read_text(role))
+    named = re.search(r"--port[= ]\d+\b", text)
     return {
         "role": role.name,
         "port": port,
         "last": role is job.roles[-1],
         "tested": tested,
-        "serves": tested or f"${port}" in read_text(role).replace("{", ""),
+        "listens": tested or re.search(rf"\$\{{?{port}", text) is not None,
         "left_idle": getattr(role.plan.nodes.place, "idle", 0),
         **_compare_files(job, role),
         # It is done once its file is there, and nothing says that it may be.
