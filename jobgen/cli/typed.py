@@ -251,7 +251,8 @@ def pick_jobs(words: Iterable[str]) -> list[str]:
 
 def name_jobs(words: Iterable[str]) -> list[str]:
     """Return what names jobs among words: ids, or else a name, unless they are a sentence."""
-    known = [one for one in words if one in find.list_words()]  # each of them, as report takes
+    listed = {*find.list_words()}
+    known = [one for one in words if one in listed]  # each of them, as report takes
     if known[1:] and not pick_jobs(set(words).difference(known)):
         return known
     names = [one for one in words if re.fullmatch(r"[A-Za-z][\w.]*-?[\w.-]+(?<!\.py|aml)", one)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from jobgen.plan.plan import NodeGroup, Plan
+from jobgen.plan.requests import list_options
 from jobgen.schedulers import base
 from jobgen.schedulers.pbs import qstat
 from jobgen.spec.units import format_duration, split_memory
@@ -70,7 +71,7 @@ class Pbs(base.Scheduler):
         lines += _say("-W tolerate_node_failures=all", spare, why, "resources.spare_nodes")
         lines += base.array_line(plan, "#PBS -J ")
         lines += base.shell_line(plan, "#PBS", "-v ")
-        apart = any(re.search(r"\s-e", line) for line in asked.directives)
+        apart = any("-e" in list_options(line.partition(" ")[2]) for line in asked.directives)
         lines += _say("-j oe", not apart, "one output file for stdout and stderr")
         lines += _say("-k oed", True, "it is written while the job runs, not copied at its end")
         lines += _write_mail(plan)
