@@ -53,7 +53,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 769731f86de4 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest b080069dc87b ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -131,8 +131,7 @@ conclude() {    # conclude STATUS: on every exit, reports and records the outcom
         ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
             word='done' && say "DONE: ${well:-all processes ended well}" ;;
         ::*) if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
-            say "FAILED$reason"
-            tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
+            say "FAILED$reason" && tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
         :*) word=cancelled status=143 && say "ENDED by $stop$reason" ;;
     esac
     printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"

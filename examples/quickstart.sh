@@ -48,7 +48,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 224b9d53777c ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 4ab0aba0d2b8 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, watch, guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
@@ -125,8 +125,7 @@ conclude() {    # conclude STATUS: on every exit, reports and records the outcom
         ::0) [[ -e $run_dir/STOPPED ]] || : >"$run_dir/DONE"
             word='done' && say "DONE: ${well:-all processes ended well}" ;;
         ::*) if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
-            say "FAILED$reason"
-            tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
+            say "FAILED$reason" && tail -n 20 "${file:-/dev/null}" 2>/dev/null ;;
         :*) word=cancelled status=143 && say "ENDED by $stop$reason" ;;
     esac
     printf '%-80s\n' "${word:-failed} $status" 1<>"$attempt_dir/reserved"

@@ -64,7 +64,7 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
 start_again() {    # starts again in this allocation if the verdict and the time allow
     [[ -z $stop$word$warned && -e $attempt_dir/nodes ]] || return 0
     [[ $status != 0 && $reason != ": PREEMPTED"* ]] && judge && [[ $verdict != stop ]] || return 0
-    ! squeue -hrj "$SLURM_JOB_ID" -o %A:%T 2>&- | grep -q "^$SLURM_JOB_ID:[PC]" || good=0    # gone
+    ! has is_gone || ! is_gone || good=0
     lost=$(sort -u "$run_dir/avoid" | xargs) lack=(time node)    # the chain excludes them
     ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
         { say "this allocation has no ${lack[good < ${#NODES[@]}]} for another start" && return; }

@@ -10,3 +10,4 @@ is_preempted() {    # sets reason; does not ask Slurm about a program that ended
     [[ $stop$status != 0 || -e $run_dir/STOPPED ]] && scontrol show job "$SLURM_JOB_ID" 2>&- |
         grep -q 'PreemptTime=[0-9]' && reason=": PREEMPTED: Slurm gives its nodes to another job"
 }
+is_gone() { squeue -hrj "$SLURM_JOB_ID" -o %A:%T 2>&- | grep -q "^$SLURM_JOB_ID:[PC]"; }

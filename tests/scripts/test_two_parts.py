@@ -336,11 +336,19 @@ def test_a_job_of_slurm_that_was_preempted_says_so_and_shows_no_traceback(
     )
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "PENDING"])
+@pytest.mark.parametrize(
+    ("scheduler", "state", "says"),
+    [
+        ("slurm", "RUNNING", "start 2 follows in this allocation\nstarts"),
+        ("slurm", "COMPLETING", "this allocation has no node for another start"),
+        ("slurm", "PENDING", "this allocation has no node for another start"),
+        ("pbs", "COMPLETING", "start 2 follows in this allocation\nstarts"),
+    ],
+)
 def test_a_start_follows_only_in_an_allocation_that_is_still_there(
-    tmp_path: Path, state: str
+    tmp_path: Path, scheduler: str, state: str, says: str
 ) -> None:
-    """And what kills its leftovers looks for others than itself, so that bash tells of no kill."""
+    """As Slurm says; no other is asked. What kills its leftovers looks for others than itself."""
     program = f"""
         squeue() {{ printf '%s:%s\\n' 8 COMPLETING 7 {state}; }}    # 8: another task of the array
         judge() {{ verdict=restart good=1; }}; conclude() {{ :; }}
@@ -353,10 +361,8 @@ def test_a_start_follows_only_in_an_allocation_that_is_still_there(
         until grep -qzxF "JOBGEN_AGENT=$PWD" /proc/$old/environ; do :; done
         set +eu; start_again; kill $old
     """
-    done = call(program, "restart", folder=tmp_path)
-    follows = "jobgen: start 2 follows in this allocation\nstarts\n"
-    gone = "jobgen: this allocation has no node for another start\n"
-    assert (done.stdout, done.stderr) == (follows if state == "RUNNING" else gone, "")
+    done = call(program, scheduler, "restart", folder=tmp_path)
+    assert (done.stdout, done.stderr) == (f"jobgen: {says}\n", "")
 
 
 @pytest.mark.parametrize(
