@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cluster_fixtures import Cluster, Pbs, Slurm
-from jobs import BRISK, JOBGEN, PROGRAMS, Job, spec, submit
+from jobs import BRISK, JOBGEN, PROGRAMS, Job, diagnosed, jobgen, spec, submit
 
 pytestmark = pytest.mark.cluster
 
@@ -160,6 +160,21 @@ def test_a_lost_node_is_replaced_in_the_same_job(slurm: Slurm, tmp_path: Path) -
         assert verdicts(job)[0] == ["restart", "node-lost", "-", "n2"]
     finally:
         slurm.heal("n2")
+
+
+def test_status_tells_of_a_job_that_is_idle_as_slurm_has_lost_its_first_node(
+    slurm: Slurm, tmp_path: Path
+) -> None:
+    job = start(slurm, tmp_path, "user stays\n")
+    job.wait_for(lambda: (job.run_dir / "checkpoints/step").exists())
+    slurm.fail("n1")
+    try:
+        job.wait_for(lambda: diagnosed(job, slurm, tmp_path)["cause"] == "node-lost")
+        told = jobgen("status", job.id, env=slurm.env, cwd=tmp_path).stdout
+        assert told.startswith("running\nNode failure on n1 has ended its script: cancel it"), told
+    finally:
+        slurm.cancel(job.id)
+        slurm.heal("n1")
 
 
 def test_pbs_too_lets_the_run_go_on_with_a_spare_node(pbs: Pbs, tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_each_scheduler_is_asked_once_and_only_about_what_is_not_known(
         "6[].pbs": "running",
     }
     assert [call[:1] + call[-2:] for call in scheduler.calls if call[0] != "qstat"] == [
-        ["squeue", "--jobs=2,3", "--format=%i|%T|%r|%S|%e"],
+        ["squeue", "--jobs=2,3", "--format=%i|%T %B %N|%r|%S|%e"],
         ["sacct", "--jobs=3", "--format=JobID,State,Reason,Start,End"],
     ] or sorted(call[0] for call in scheduler.calls) == ["qstat", "sacct", "squeue"]
     (asked,) = (call for call in scheduler.calls if call[0] == "qstat")
@@ -653,6 +653,33 @@ def test_a_job_that_runs_for_its_grace_time_says_that_it_is_preempted(
     assert found.reason == "preempted by another job at 03:04:05; Slurm ends it at 03:06:05"
     scheduler.says("squeue", f"7|RUNNING|None|1|{end + 480}\n")
     assert status.read_state(one).reason == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "nodes", "lost"),
+    [
+        ("n1", "n[1-3]", False),
+        ("n1", "n[2-3]", True),
+        ("n1", "m1,n[2,11-12]", True),
+        ("n11", "m1,n[2,11-12]", False),
+        ("gpu-009", "gpu-[008-012]", False),
+        ("gpu-013", "gpu-[008-012]", True),
+        ("n1", "n2", True),
+        ("a1b2", "a[1-2]b[2-3]", False),
+        ("a9b2", "a[1-2]b[2-3]", False),  # lists of this kind are not read
+        ("n/a", "", False),
+    ],
+)
+def test_a_job_whose_script_is_gone_with_its_node_says_so(
+    scheduler: Scheduler, host: str, nodes: str, lost: bool
+) -> None:
+    """With --no-kill, Slurm lets it have the other nodes until its walltime, and runs nothing."""
+    one = job("7")
+    attempt(one)
+    scheduler.says("squeue", f"7|RUNNING {host} {nodes}|None|1|{int(time.time()) + 600}\n")
+    found = status.read_state(one)
+    why = f"Node failure on {host} has ended its script: cancel it, and submit again"
+    assert (found.name, found.reason) == ("running", why if lost else "")
 
 
 def test_a_job_that_excludes_too_many_nodes_says_so_and_is_not_waited_for(

@@ -35,9 +35,11 @@ _STUCK = {
 # Where the reason is that nodes are down or drained; so many of them are named.
 _AWAY = re.compile("are DOWN, DRAINED|ReqNodeNotAvail|Nodes_required")
 _MOST_NODES = 5
-# A line for each job or task; its reason may have a `|`, and `CANCELLED by 1000` is a state.
+# A line for each job or task; its reason may have a `|`, and `CANCELLED by 1000` is a state. Behind
+# the state squeue names the node of the script, and those that the job has.
 _ROW = re.compile(
-    r"([0-9]+)(_[0-9]+|_\[[^|]*)?(\+[0-9]+)?\|([^|\s]+)(?: by \w+)?\|(.*)\|([^|]*)\|([^|]*)",
+    r"([0-9]+)(_[0-9]+|_\[[^|]*)?(\+[0-9]+)?\|([^|\s]+)(?: by \w+| ([^|\s]*) ([^|\s]*))?"
+    r"\|(.*)\|([^|]*)\|([^|]*)",
     re.ASCII,
 )
 _HEADING = re.compile(r"CLUSTER: \S+")  # of the answer for one of several clusters
@@ -52,7 +54,7 @@ def make_environment(around: Mapping[str, str]) -> dict[str, str]:
 def make_query(ids: Sequence[str]) -> list[str]:
     """Return `squeue`, which knows a job until some minutes after its end (MinJobAge)."""
     options = ["--noheader", "--states=all", "--array", f"--jobs={','.join(ids)}"]
-    return ["squeue", *options, "--format=%i|%T|%r|%S|%e"]
+    return ["squeue", *options, "--format=%i|%T %B %N|%r|%S|%e"]
 
 
 def make_history_query(ids: Sequence[str]) -> list[str]:
@@ -77,7 +79,10 @@ def read_states(output: str) -> tuple[dict[str, base.State], str]:
     stray = ""
     for line in filter(str.strip, output.splitlines()):
         if row := _ROW.fullmatch(line.strip()):
-            number, task, component, word, reason, start, end = row.groups(default="")
+            number, task, component, word, host, nodes, *rest = row.groups(default="")
+            reason, start, end = rest
+            if word == "RUNNING" and _lacks(nodes, host):  # with --no-kill the job keeps the others
+                reason = f"Node failure on {host} has ended its script: cancel it, and submit again"
             # The first component of a heterogeneous job has the script.
             if component in ("", "+0"):
                 times = _parse_time(start), _parse_time(end)
@@ -87,6 +92,17 @@ def read_states(output: str) -> tuple[dict[str, base.State], str]:
         elif not _HEADING.fullmatch(line.strip()):
             stray = stray or line
     return states, stray
+
+
+def _lacks(nodes: str, host: str) -> bool:
+    """Whether a list such as n[2-3,07],m1 is without a node; not if it is written otherwise."""
+    names, known = set(), re.fullmatch(r"([^][,]+(\[[-,\d]+\])?(,|$))+", nodes)
+    for stem, spans in re.findall(r"([^][,]+)(\[[^]]*\])?", nodes if known else ""):
+        for first, last in re.findall(r"(\d+)-?(\d*)", spans):
+            numbers = range(int(first), int(last or first) + 1)
+            names |= {f"{stem}{number:0{len(first)}}" for number in numbers}
+        names |= set() if spans else {stem}
+    return bool(names) and host not in names
 
 
 def read_history(output: str) -> tuple[dict[str, base.State], str]:
