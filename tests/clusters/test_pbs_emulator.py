@@ -138,7 +138,7 @@ def test_too_large_requests_are_accepted_and_wait(user: User, select: str, comme
 
 def test_exclusive_jobs_keep_others_off_their_hosts(user: User) -> None:
     """Section 1."""
-    first = user.submit("sleep 600", *SCATTER[:2], "-l", "place=scatter:excl", name="first")
+    first = user.submit("sleep 600", *SCATTER[:2], "-l", "place=scatter:exclhost", name="first")
     user.pbs.wait(first, "R")
     assert user.run("hostname").lines == ["n3"]
     user.pbs.run("qdel", "-W", "force", first)

@@ -61,7 +61,7 @@ def test_all_that_there_is_on_pbs() -> None:
         "-N a",
         "-q r1",  # a reservation is a queue there
         "-l select=2:mpiprocs=1",
-        "-l place=scatter:excl",
+        "-l place=scatter:exclhost",
         "-j oe",
         "-k oed",
         "-M me@x.org",

@@ -179,7 +179,7 @@ def _write_place(plan: Plan) -> list[base.Directive]:
     place, keys = "-l place=scatter", []
     if plan.requests.exclusive:
         why += ", and no other job there"
-        place += ":excl"
+        place += ":exclhost"  # excl is of vnodes, and a host may have several
         keys.append("resources.exclusive")
     if plan.site.pbs.group and plan.nodes.total > 1:
         why += f"; all of one {plan.site.pbs.group}"
