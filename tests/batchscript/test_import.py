@@ -1014,8 +1014,10 @@ def test_python_whose_program_is_an_argument_keeps_the_body(python: str) -> None
     assert kept(f"mpirun -np 4 {python} $*", ONE_GPU) == WHY.OF_ARGUMENTS
 
 
-def test_whole_nodes_of_pbs_are_exclusive() -> None:
-    imported = import_pbs("#PBS -l select=2:ncpus=4\n#PBS -l place=excl\ncd /a\nmpiexec -n 2 ./a")
+@pytest.mark.parametrize("place", ["excl", "exclhost", "scatter:exclhost"])
+def test_whole_nodes_of_pbs_are_exclusive(place: str) -> None:
+    asked = f"#PBS -l select=2:ncpus=4\n#PBS -l place={place}\n"
+    imported = import_pbs(f"{asked}cd /a\nmpiexec -n 2 ./a")
     assert yaml.safe_load(imported.yaml)["resources"]["exclusive"] is True
 
 
