@@ -36,14 +36,11 @@ start_agent() {    # in a process that the agent replaces
     set +u; environment; set -u    # scripts of modules and environments use unset variables
     agent
 }
-run_child() {    # run_child COMMAND: in the background, so that traps run; sets status
+run_child() {    # run_child COMMAND: in the background, as traps run only in wait; sets status
     tail --pid="$BASHPID" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
-    while :; do
-        if wait "$child"; then status=0; else status=$?; fi
-        kill -0 "$child" 2>/dev/null || break    # a signal interrupts wait, not the child
-    done
+    while status=0; wait "$child" || status=$?; kill -0 "$child" 2>/dev/null; do :; done
 }
 # SIGTERM, unless the scheduler has sent it to all processes: the witness has then ended by it
 end_child() { sleep 0.5 || :; ! kill -0 "${witness-}" || kill -TERM "$child" || :; } 2>/dev/null

@@ -7,7 +7,8 @@ find_job() {    # sets job_id and job_number; drops variables of an outer hetero
     fi
 }
 is_preempted() {    # sets reason; does not ask Slurm about a program that ended by itself
-    [[ $stop$status != 0 || -e $run_dir/STOPPED ]] && scontrol show job "$SLURM_JOB_ID" 2>&- |
-        grep -q 'PreemptTime=[0-9]' && reason=": PREEMPTED: Slurm gives its nodes to another job"
+    [[ $stop$status != 0 || -e $run_dir/STOPPED ]] && is_told PreemptTime='[0-9]' &&
+        reason=": PREEMPTED: Slurm gives its nodes to another job"
 }
-is_gone() { squeue -hrj "$SLURM_JOB_ID" -o %A:%T 2>&- | grep -q "^$SLURM_JOB_ID:[PC]"; }
+is_gone() { is_told JobState='[CP]'; }    # whether Slurm has taken the nodes back
+is_told() { scontrol -o show job "$SLURM_JOB_ID" 2>&- | grep -q "^JobId=$SLURM_JOB_ID .* $1"; }

@@ -320,7 +320,10 @@ def test_a_job_of_slurm_that_was_preempted_says_so_and_shows_no_traceback(
     tmp_path: Path, status: int, stop: str
 ) -> None:
     program = f"""
-        scontrol() {{ echo "   PreemptEligibleTime=1 PreemptTime=${{preempted-None}}"; }}
+        scontrol() {{    # 8: another task of the array
+            printf 'JobId=%s JobName=a PreemptEligibleTime=1 PreemptTime=%s x=1\n' \
+                8 2030-01-02T03:04:05 7 ${{preempted-None}}
+        }}
         find_first_error() {{ reason+=": n1, see log" file=log; }}
         echo Traceback >log
         attempt_dir=$PWD run_dir=$PWD word='' reason='' stop='{stop}' SLURM_JOB_ID=7
@@ -350,7 +353,7 @@ def test_a_start_follows_only_in_an_allocation_that_is_still_there(
 ) -> None:
     """As Slurm says; no other is asked. What kills its leftovers looks for others than itself."""
     program = f"""
-        squeue() {{ printf '%s:%s\\n' 8 COMPLETING 7 {state}; }}    # 8: another task of the array
+        scontrol() {{ printf 'JobId=%s x JobState=%s\\n' 8 COMPLETING 7 {state}; }}    # 8: a task
         judge() {{ verdict=restart good=1; }}; conclude() {{ :; }}
         echo 'timeout 30 tail -s 0.1 --pid=$old -f nodes && echo "starts${{JOBGEN_AGENT-}}"' >script
         : >nodes >avoid
