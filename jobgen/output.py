@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,22 @@ def make_printable(text: str) -> str:
 _NO_COLOUR = r"\x1b(?!\[[0-9;:]*m)"
 # Control characters but for tabs, ends of lines and the escape of colours.
 _HARMLESS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 10, 27)}
+
+
+class Offered(str):
+    """Words of a line that somebody is to type, as a shell reads them: they are quoted once."""
+
+    __slots__ = ()
+
+
+def offer_line(*words: str | os.PathLike[str]) -> Offered:
+    """Return words to type, of which a shell makes the same words; no path reads as an option."""
+    paths = (str(word) if isinstance(word, str) else _name_path(os.fspath(word)) for word in words)
+    return Offered(shlex.join(paths))
+
+
+def _name_path(path: str) -> str:
+    return os.path.join(os.curdir, path) if path.startswith("-") else path
 
 
 def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:

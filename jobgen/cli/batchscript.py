@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ import click
 from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
-from jobgen.output import format_count
+from jobgen.output import format_count, offer_line
 from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
@@ -46,8 +45,9 @@ def _refuse_others(paths: Iterable[str], most: int | None = None) -> None:
 def _name_scripts(folder: str, most: int | None) -> str:
     """Return the line for the scripts in a folder, at most so many; empty without any."""
     files = sorted(glob.glob(os.path.join(glob.escape(folder), "*")))
-    scripts = shlex.join([one for one in files if one.endswith(SCRIPT_ENDS)][:most])
-    return f"; type: jobgen {click.get_current_context().info_name} {scripts}" if scripts else ""
+    scripts = [one for one in files if one.endswith(SCRIPT_ENDS)][:most]
+    line = offer_line("jobgen", click.get_current_context().info_name or "", *scripts)
+    return f"; type: {line}" if scripts else ""
 
 
 def _refuse(path: str, what: str, hint: str) -> UsageError:
@@ -158,8 +158,9 @@ def import_(
     if imported.body and files:  # a spec that is printed tells it, too
         _tell_fault(text, imported)
     if files:
-        spec = "" if output == DEFAULT_SPEC else f" {shlex.quote(files[0])}"
-        put_err(f"{', '.join(files)}: written; then: jobgen check{spec}, jobgen submit{spec}")
+        spec = [] if output == DEFAULT_SPEC else files[:1]
+        check, submit = (offer_line("jobgen", what, *spec) for what in ("check", "submit"))
+        put_err(f"{', '.join(files)}: written; then: {check}, {submit}")
     losses = [left.kind for left in imported.left].count("lost")
     if losses and not allow_losses:
         what = format_count(losses, "thing is lost", "things are lost")

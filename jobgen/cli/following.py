@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.cli.printing import put_err, put_text
 from jobgen.errors import JobFailedError
-from jobgen.output import make_printable
+from jobgen.output import make_printable, offer_line
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -170,6 +169,6 @@ def say_they_go_on(ids: Sequence[str]) -> None:
     if not ids:
         return
     subject, verb, them = ("job", "is", "it") if len(ids) == 1 else ("jobs", "are", "them")
-    listed = shlex.join(ids)
-    hint = f"wait for {them} with jobgen wait {listed}, or end {them} with jobgen cancel {listed}"
+    wait, end = (offer_line("jobgen", what, *ids) for what in ("wait", "cancel"))
+    hint = f"wait for {them} with {wait}, or end {them} with {end}"
     put_err(f"{subject} {', '.join(ids)} {verb} not cancelled; {hint}")

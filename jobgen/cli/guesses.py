@@ -32,6 +32,7 @@ from jobgen.cli.typed import (
 )
 from jobgen.errors import Position
 from jobgen.jobs import find
+from jobgen.output import Offered, offer_line
 from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.sites import search
@@ -42,7 +43,8 @@ from jobgen.spec.yaml_nodes import Scalar
 
 # A line to type: the command, its words, and what stands behind them, such as a pipe or a remark.
 _SHOWN = re.compile(
-    r"((?:[a-z]+ (?:'[^']*'|\S+) (?:&& )?)?jobgen) ([a-z]+)((?: (?:'[^']*'|[^\s,;|<(']+))*)(.*)"
+    r"((?:[a-z]+ (?:'[^']*'|\S+) (?:&& )?)?jobgen) ([a-z]+)"
+    r"((?: (?:'[^']*'|\"'\"|[^\s,;|<('\"]+)+)*)(.*)"
 )
 _ADVICE = re.compile(r"\b(?:write|give|type|put|knows)\b")  # in what leaves no line as it is
 _LEAVE, _NOTHING = "leave it out", "jobgen has nothing like it"
@@ -69,7 +71,9 @@ class Answer(typed.Typed):
         self.remarks: dict[str, str] = {}  # what to say of the others
         self._sort_words(read.split())
         for own, value in self.own:  # in the place of a word that stands for it
-            text = re.sub(rf"{own} [A-Z]+(?= |$)", shlex.join([own, value]), text)
+            text = re.sub(
+                rf"{own} [A-Z]+(?= |$)", offer_line(own, value).replace("\\", r"\\"), text
+            )
         start = self.line or fill_line(text, self.tool, self.plain)
         line = self._write(start)
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
@@ -112,7 +116,7 @@ class Answer(typed.Typed):
     def _is_read(self, option: Option, read: Sequence[str]) -> bool:
         """Whether a row of the table has read an option, or its value; a job goes into the line."""
         value = option.value
-        values = set() if JOB.fullmatch(value) else {*value.split(",")}
+        values = set() if JOB.fullmatch(value) else {value.replace(" ", "\0"), *value.split(",")}
         return not ({option.name} | values).isdisjoint(read)
 
     def _list_remarks(self, said: str) -> Iterator[str]:
@@ -155,7 +159,7 @@ class Answer(typed.Typed):
         rest = self._list_rest(start, options.list_options(target.command))
         if shown is None or target.command.name != name:
             return " ".join([start, *rest])
-        words = shlex.join(self._place(shlex.split(before), target))
+        words = offer_line(*self._place(shlex.split(before), target))
         line = " ".join(filter(None, [lead, name, words, *rest])) + dashes + behind + end
         return self.lead + line
 
@@ -163,11 +167,11 @@ class Answer(typed.Typed):
         """Return the options that a command takes, beside those of a line, and its program's."""
         given = [[*filter(None, pair)] for pair in self.own if pair[0] not in start.split()]
         given += self.words + settings.add_directives(self.spec, self.directives)
-        first = {name_setting(words): shlex.join(words) for words in reversed(given)}
+        first = {name_setting(words): offer_line(*words) for words in reversed(given)}
         known = [one for words in given if (one := first.pop(name_setting(words), ""))]
         rest = [one for one in known if one.split()[0] in {*takes, "--help"}]
         if self.program and "--set" in takes:
-            rest += ["--", shlex.join(self.program)]
+            rest += ["--", offer_line(*self.program)]
         return rest
 
     def _place(self, words: Sequence[str], target: click.Context) -> Sequence[str]:
@@ -303,9 +307,9 @@ class Answer(typed.Typed):
             "plain": value,
             "folder": value if os.path.isdir(value) else "",
             "site": _find_site([value]),
-            "jobs": shlex.join(pick_jobs([value]) or [value]),
+            "jobs": offer_line(*pick_jobs([value]) or [value]),
             "job": "".join({value} & {*find.list_words()}),
-            "named": shlex.join(typed.name_jobs(self.plain)[:1]),
+            "named": offer_line(*typed.name_jobs(self.plain)[:1]),
             "new": f"nodes{self._count('nodes')}" * is_new,
             "spread": self._spread(value.removeprefix("ngpus=")),
             "share": self._share(value.rpartition("cpus=")[2]),
@@ -313,7 +317,7 @@ class Answer(typed.Typed):
             "tasks": self._count_tasks(),
             "given": " ".join(normalize(name) for name, _ in self.own),
             "COMMAND": self.name,
-            "VALUE": shlex.quote(value or "VALUE"),
+            "VALUE": offer_line(value or "VALUE"),
             "WORD": word.upper(),
         }
 
@@ -332,8 +336,9 @@ class Answer(typed.Typed):
             return ""
         times, rest = divmod(int(gpus), int(by))
         if not (nodes or times):
-            return f"-N 1 --gpus-per-node {gpus}"
-        return "" if rest else f"-N {nodes or times} --gpus-per-node {times if nodes else by}"
+            return offer_line("-N", "1", "--gpus-per-node", gpus)
+        words = ["-N", nodes or f"{times}", "--gpus-per-node", f"{times}" if nodes else by]
+        return "" if rest else offer_line(*words)
 
     def _share(self, number: str) -> str:
         """Return what each node has of a number for all; empty where that is not sure."""
@@ -384,7 +389,7 @@ def explain_command(
         return f"{message}; {answer}"
     known = [f"{name.lower()}: {', '.join(groups[name])}" for name in groups]
     specs = filter(table.is_spec, line.words)
-    known += [f"to submit {one}, type: jobgen submit {shlex.quote(one)}" for one in specs]
+    known += [f"to submit {one}, type: {offer_line('jobgen', 'submit', one)}" for one in specs]
     return _name_near(message, line, context) or "\n  ".join([f"{message}; the commands", *known])
 
 
@@ -405,7 +410,7 @@ def _read_line(args: Sequence[str]) -> _Line:
     word, *words = behind.split("\0")
     named = (f"{args[0]} {word}", args[0], word)
     tool = next((one for one in named if one in table.load_table()["letters_of"]), word)
-    return _Line(" ".join(args), tool, word, words)
+    return _Line(table.join_words(args), tool, word, words)
 
 
 def _name_near(message: str, line: _Line, context: click.Context) -> str:
@@ -427,19 +432,20 @@ def _describe_line(line: _Line) -> dict[str, str]:
     """Return what a row of the table can say of a line."""
     known, scripts = [line.word, *line.words], filter(os.path.isfile, pick(line.words, SCRIPT_ENDS))
     named = {one.partition(":")[0] for one in known} & {*find.list_words()}
+    foreign = (one for one in scripts if header.read(table.read_here(one)) is None)
     jobs = find.list_jobs()[0] if named else ()  # each is a file to read
     job = next((one for one in jobs if named & {one.name, one.run_dir.name}), None)
     return {
         "words": line.word.lower(),
         "word": line.word.lower(),
-        "absent": shlex.join(pick(itertools.filterfalse(os.path.exists, known), FILE_ENDS)),
+        "absent": offer_line(*pick(itertools.filterfalse(os.path.exists, known), FILE_ENDS)),
         "path": f"{shutil.which(line.word)}",
         "site": _find_site(known),
-        "plain": shlex.join(line.words),
+        "plain": offer_line(*line.words),
         "line": line.text,
-        "here": shlex.join(filter(os.path.exists, line.words)),
-        "specs": shlex.join(filter(table.is_spec, line.words)),
-        "foreign": shlex.join(one for one in scripts if header.read(table.read_here(one)) is None),
+        "here": offer_line(*filter(os.path.exists, line.words)),
+        "specs": offer_line(*filter(table.is_spec, line.words)),
+        "foreign": offer_line(*foreign),
         "id": job.id if job else "",
         "run": os.path.relpath(job.run_folder) if job else "",
         "job": "".join(named),
@@ -523,23 +529,24 @@ def _find_usage(message: str, given: Sequence[str], line: typed.Typed, argv: Seq
     """Return what the table says of words that a command does not take."""
     command, path = line.context.command, line.context.command_path.split()
     takes_file = ("argument", FILE) in [(one.param_type_name, one.type) for one in command.params]
-    plain, kept = line.plain, " ".join(shlex.join(filter(None, pair)) for pair in line.own)
+    usage = command.collect_usage_pieces(line.context)
+    plain, kept = line.plain, " ".join(offer_line(*filter(None, pair)) for pair in line.own)
     specs = pick(plain, SPEC_ENDS)
     others = [*itertools.filterfalse(table.is_spec, filter(os.path.isfile, specs))]
     facts = {
         "message": message,
-        "plain": " ".join(argv),
-        "line": shlex.join(drop(specs, others)),
+        "plain": table.join_words(argv),
+        "line": offer_line(*drop(specs, others)),
         "others": ", ".join(others),
         "at": command.name or "",
         "first": "".join(given[:1]),
         "site": "".join(search.list_near("".join(argv[-1:]))[:1]),
         "takes": " ".join(name.strip("-") for param in command.params for name in param.opts),
         "COMMAND": " ".join(path[1:]),
-        "LINE": shlex.join(drop(argv, others)),
-        "OPTIONS": kept,
-        "FILE": f"{fill_line('$FILE' if takes_file else '$JOB', '', plain)} {kept}",
-        "USAGE": " ".join([*plain, *command.collect_usage_pieces(line.context)[1 + len(plain) :]]),
+        "LINE": offer_line(*drop(argv, others)),
+        "OPTIONS": Offered(kept),
+        "FILE": Offered(f"{fill_line('$FILE' if takes_file else '$JOB', '', plain)} {kept}"),
+        "USAGE": Offered(f"{offer_line(*plain)} {' '.join(usage[1 + len(plain) :])}"),
     }
     half = r" +(?=[ ,]|$)| --set [\w.]+(?= |$)"  # a setting whose value stands apart
     return re.sub(half, "", table.find_rule("usage", facts).get("say", "")).strip()
@@ -550,7 +557,7 @@ def name_known(message: str) -> str:
     scripts = sorted(pick(os.listdir(), SCRIPT_ENDS))
     some = slice(len(scripts))  # of what needs one
     for form, names in (
-        (rf"{_ONE_SCRIPT}\.\.\.", [shlex.join(scripts)][some]),
+        (rf"{_ONE_SCRIPT}\.\.\.", [offer_line(*scripts)][some]),
         (_ONE_SCRIPT, scripts),
         (rf"(type: .*{_ONE_SCRIPT}.*)", [rf"\1; here are {', '.join(scripts)}"][some]),
         (_ONE_JOB, [job.id for job in find.list_jobs()[0]]),

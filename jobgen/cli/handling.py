@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from jobgen.cli.printing import put_answer, put_err, put_next, report_recoveries
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan
 from jobgen.errors import UsageError
-from jobgen.output import format_count, format_table
+from jobgen.output import format_count, format_table, offer_line
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -207,7 +206,8 @@ def _name_others(known: Sequence[Job], names: Sequence[str]) -> None:
 
     own = {job.id for job in known}
     if others := [job.id for job in list_jobs()[0] if job.name in names and job.id not in own]:
-        put_err(f"a name is its latest job; for the others: jobgen clean {shlex.join(others)}")
+        line = offer_line("jobgen", "clean", *others)
+        put_err(f"a name is its latest job; for the others: {line}")
 
 
 def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from jobgen.cli.options import STDOUT, complete_words, options_of, refuse_togeth
 from jobgen.cli.printing import put_answer, put_err, put_out, put_text
 from jobgen.cli.remote import RemoteCommand
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
-from jobgen.output import make_printable, write_file
+from jobgen.output import make_printable, offer_line, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -442,9 +441,8 @@ def _format_use(row: JobRow, state: State, nodes: Sequence[NodeUse]) -> list[str
     running = state.name == "running"
     lines += format_nodes(nodes, running=running) if nodes else ["no node has started"]
     if state.ended:
-        word = shlex.quote(row.id)
-        used = f"`jobgen report {word}` shows what it used"
-        lines.append(f"it has ended; {used}, and `jobgen logs {word}` its output")
+        report, logs = (offer_line("jobgen", what, row.id) for what in ("report", "logs"))
+        lines.append(f"it has ended; `{report}` shows what it used, and `{logs}` its output")
     return lines
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import time
 from collections.abc import Iterable, Sequence
 from itertools import starmap
@@ -23,7 +22,7 @@ from jobgen.cli.options import (
 from jobgen.cli.printing import can_ask, put_answer, put_err, put_out
 from jobgen.cli.target import add_target_options, read_spec, try_plan
 from jobgen.errors import FaultsFoundError, Problem, UsageError
-from jobgen.output import write_file
+from jobgen.output import offer_line, write_file
 from jobgen.schedulers.registry import PACKAGES, SCRIPT_ENDS
 
 if TYPE_CHECKING:
@@ -110,8 +109,9 @@ def init(file: str, force: bool, as_json: bool, **given: Any) -> None:
     _write_schema_beside(file, plan)
     if as_json:
         put_out({"file": file, "scheduler": plan.scheduler, "notes": plan.notes})
-    spec = "" if file == DEFAULT_SPEC else f" {shlex.quote(file)}"
-    put_err(f"{file}: written; read it, then: jobgen explain{spec}, jobgen submit{spec}")
+    spec = [] if file == DEFAULT_SPEC else [file]
+    explain, submit = (offer_line("jobgen", what, *spec) for what in ("explain", "submit"))
+    put_err(f"{file}: written; read it, then: {explain}, {submit}")
 
 
 def _write_schema_beside(file: str, plan: Plan) -> None:
@@ -128,15 +128,14 @@ def _refuse_file(file: str, *, force: bool) -> None:
 
     ending = os.path.splitext(file)[1]
     if not ending:
-        named = re.sub("/$", "/job", file)
-        raise UsageError(f"{file} does not name a YAML file; type: jobgen init {named}.yaml")
+        line = offer_line("jobgen", "init", re.sub("/$", "/job", file) + ".yaml")
+        raise UsageError(f"{file} does not name a YAML file; type: {line}")
     if ending == ".py":
-        line = f"type: {offer_init(file)[0]}"
-        if names_program("job.yaml", file):
-            line = f"job.yaml starts it; for one more, {line}"
-        raise UsageError(f"{file} is a program, and init writes a spec; {line}")
+        other = "job.yaml starts it; for one more, " * names_program("job.yaml", file)
+        line = offer_init(file)[0]
+        raise UsageError(f"{file} is a program, and init writes a spec; {other}type: {line}")
     if ending in SCRIPT_ENDS:
-        line = shlex.join(["jobgen", "import", file, "-o", f"{os.path.splitext(file)[0]}.yaml"])
+        line = offer_line("jobgen", "import", file, "-o", f"{os.path.splitext(file)[0]}.yaml")
         raise UsageError(f"{file} is a job script, and init writes a spec; type: {line}")
     if os.path.lexists(file) and not force:
         raise UsageError(f"{file} already exists; --force overwrites it")
@@ -274,5 +273,5 @@ def capture(name: str | None, output: str | None, force: bool) -> None:
         put_out(cluster.write_profile(captured))
         return
     write_file(output, cluster.write_profile(captured))
-    check = shlex.join(["jobgen", "sites", "test", output])
+    check = offer_line("jobgen", "sites", "test", output)
     put_err(f"{output}: written from {captured.title}; check it with {check}")

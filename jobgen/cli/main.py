@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from jobgen.cli.target import (
     read_spec,
 )
 from jobgen.errors import EXIT_CODES, JobgenError, SpecError, StaleError
-from jobgen.output import write_file
+from jobgen.output import offer_line, write_file
 
 if TYPE_CHECKING:
     from jobgen.plan.plan import Plan
@@ -258,10 +257,10 @@ def _refuse_to_replace(file: str, text: str) -> None:
         reason = "already exists and was not rendered by jobgen; jobgen will not overwrite it"
         raise click.UsageError(f"{file} {reason}")
     if known != text and before == after:
-        name = shlex.quote(file)
-        line = f"rm {name} && jobgen {shlex.join(sys.argv[1:])}"
+        line = f"{offer_line('rm', file)} && {offer_line('jobgen', *sys.argv[1:])}"
+        check = offer_line("jobgen", "check", file)
         why = "not what its unchanged spec renders: it was edited, or its site or jobgen changed"
-        raise StaleError(f"{file}: {why}; see `jobgen check {name}`; to overwrite it, type: {line}")
+        raise StaleError(f"{file}: {why}; see `{check}`; to overwrite it, type: {line}")
 
 
 def _name_script(path: str, plan: Plan) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 
-from jobgen.output import format_json, make_printable
+from jobgen.output import format_json, make_printable, offer_line
 
 
 def can_ask() -> bool:
@@ -59,5 +58,5 @@ def take_host() -> list[str]:
 
 def put_next(host: list[str], ids: Sequence[str]) -> None:
     """Write what to type about submitted jobs; a shell may take brackets for a pattern."""
-    first, words = shlex.join([*host, ids[0]]), shlex.join([*host, *ids])
-    put_err(f"next: jobgen logs -f {first}, jobgen status {words}")
+    logs = offer_line("jobgen", "logs", "-f", *host, ids[0])
+    put_err(f"next: {logs}, {offer_line('jobgen', 'status', *host, *ids)}")

@@ -19,7 +19,7 @@ from jobgen.cli.options import STDOUT
 from jobgen.cli.printing import put_err, report_recoveries
 from jobgen.cli.target import SpecCommand
 from jobgen.errors import SchedulerUnavailableError, UsageError
-from jobgen.output import make_printable
+from jobgen.output import make_printable, offer_line
 
 if TYPE_CHECKING:
     from jobgen.spec.load import LoadedSpec
@@ -93,7 +93,7 @@ class RemoteHost:
     def _describe_submission(self, output: _RemoteOutput) -> str:
         if output.marks:
             return f"nothing was submitted on {self.name}"
-        check = f"jobgen list --host {self.name}:{self.folder}"
+        check = offer_line("jobgen", "list", "--host", f"{self.name}:{self.folder}")
         return f"the job may have been submitted on {self.name}; check with {check}"
 
 

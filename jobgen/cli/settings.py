@@ -13,6 +13,7 @@ from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.reader import Script
 from jobgen.cli.target import SHORTCUTS
 from jobgen.errors import JobgenError, Position, UsageError
+from jobgen.output import offer_line
 from jobgen.plan.resolve import resolve
 from jobgen.spec.arguments import write_words
 from jobgen.spec.bind import find_faults
@@ -59,7 +60,7 @@ def _write_line(settings: Mapping[str, str], value: str, short: Mapping[str, str
         text = shown if typed else re.sub(r"^\d.*", "VALUE", shown)
         name = short.get(path.rpartition(".")[2])
         words += [name, text] if name else ["--set", f"{path}={text}"]
-    return shlex.join(words).replace("...", "VALUE")
+    return offer_line(*words).replace("...", "VALUE")
 
 
 def _read_chunks(value: str) -> dict[str, str]:
@@ -110,7 +111,7 @@ def name_setting(words: Sequence[str]) -> str:
     """Return the path that an option with its value sets; of another, the whole of it."""
     if words[0] == "--set":
         return words[1].partition("=")[0]
-    return next((path for path, row in SHORTCUTS.items() if words[0] in row[0]), shlex.join(words))
+    return next((path for path, row in SHORTCUTS.items() if words[0] in row[0]), offer_line(*words))
 
 
 def take_directive(spec: str, say: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import click
 from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, Command, options_of
 from jobgen.cli.printing import put_err
 from jobgen.errors import JobgenError, Position, Problem, SpecError
+from jobgen.output import offer_line
 from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _refuse_taken(ctx: click.Context) -> None:
     for path, (names, metavar, _) in SHORTCUTS.items():
         value, name = str(ctx.params.get(path.replace(".", "__"))), names[-1]
         if value.endswith(SPEC_ENDS) and os.path.isfile(value):
-            line = f"jobgen {ctx.info_name} {name} {metavar} {shlex.quote(value)}"
+            line = offer_line("jobgen", ctx.info_name or "", name, metavar, value)
             ctx.fail(f"{name} lacks its value, and {value} stands in its place; type: {line}")
 
 
@@ -192,11 +192,11 @@ def try_plan(
 
 def explain_error(error: JobgenError, argv: Sequence[str]) -> str:
     """Return what an error says, and what the table knows of it beside what was typed."""
-    from jobgen.spec.table import find_rule
+    from jobgen.spec.table import find_rule, join_words
 
     text = "\n".join(str(_name_place(one, argv)) for one in error.problems) or str(error)
-    plain = re.sub(r"( --[\w-]+)=", r"\1 ", " ".join(argv))  # an option apart from its value
-    facts = {"message": text, "plain": plain, "at": argv[0]}
+    words = "\0".join(re.sub(r"^(--[\w-]+)=", "\\1\0", one) for one in argv).split("\0")
+    facts = {"message": text, "plain": join_words(words), "at": argv[0]}  # an option apart
     say = find_rule("usage", facts).get("say", "")
     return f"{text}; {say}".rstrip() if say else text
 
@@ -208,5 +208,5 @@ def _name_place(problem: Problem, argv: Sequence[str]) -> Problem:
         return problem
     names = SHORTCUTS.get(path, [()])[0]
     options = [Position(name) for name in names for one in argv if one.startswith(name)]
-    rest = f", as by --set {problem.setting}" * problem.setting.endswith("=null")
+    rest = f", as by {offer_line('--set', problem.setting)}" * problem.setting.endswith("=null")
     return problem._replace(where=[*options, problem.where][0], hint=f"{problem.hint}{rest}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
 from collections.abc import Container, Iterable, Sequence, Set
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from jobgen.cli.options import SPEC_ENDS, list_options, takes_job
 from jobgen.cli.target import SHORTCUTS
 from jobgen.jobs import find
 from jobgen.jobs.files import read_if_left
+from jobgen.output import offer_line
 from jobgen.rendering import header
 from jobgen.schedulers.registry import SCRIPT_ENDS
 from jobgen.spec import table
@@ -101,9 +101,8 @@ class Typed:
             return
         elif header.read(read_if_left(scripts[0])) is None:  # a rendered one is submitted itself
             self.spec = table.name_new(os.path.splitext(scripts[0])[0])
-            self.lead = (
-                f"jobgen import {shlex.quote(scripts[0])} -o {shlex.quote(self.spec)}, and then "
-            )
+            line = offer_line("jobgen", "import", scripts[0], "-o", self.spec)
+            self.lead = f"{line}, and then "
             self.plain[self.plain.index(scripts[0])] = self.spec
 
     def _start(self, key: str) -> None:
@@ -264,10 +263,12 @@ def fill_line(text: str, word: str, words: Sequence[str]) -> str:
     """Return a line of the table with the job, the files and the words that were typed."""
     specs, scripts = pick(words, SPEC_ENDS), pick(words, SCRIPT_ENDS)
     values = {
-        "WORD": word,
-        "LINE": shlex.join(words),
-        "JOB": shlex.join(name_jobs(words)),
-        "FILE": shlex.join([*specs, *scripts] or ["job.yaml"]),
-        "SCRIPT": shlex.join(scripts or ["SCRIPT"]),
+        "WORD": offer_line(word) if word else "",
+        "LINE": offer_line(*words),
+        "JOB": offer_line(*name_jobs(words)),
+        "FILE": offer_line(*([*specs, *scripts] or ["job.yaml"])),
+        "SCRIPT": offer_line(*(scripts or ["SCRIPT"])),
     }
-    return table.fill(text, values).replace("  ", " ").strip()
+    form = r"""\"'\"|(?<!\w)'[^']*'|\$(\w+)"""  # what is quoted is words that were typed
+    filled = re.sub(form, lambda one: values.get(one[1], one[0]), text)
+    return filled.replace("  ", " ").strip()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from itertools import islice
 
@@ -24,7 +23,7 @@ from jobgen.jobs import run_folder
 from jobgen.jobs.code import name_copy
 from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
-from jobgen.output import format_count
+from jobgen.output import format_count, offer_line
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import State
 
@@ -92,12 +91,12 @@ def _fill_in(remedy: str, job: JobRecord, node: str) -> str:
     """Put the scheduler's own terms into a remedy, and the job that it is about."""
     advice = SCHEDULERS[job.scheduler].advice._asdict()
     held = run_folder.read_traces(job).open_chain[0]  # of a chain the one whose turn it is
-    advice["release"] = advice["release"].replace("ID", shlex.quote(held))
+    advice["release"] = advice["release"].replace("ID", offer_line(held))
     advice["leave_out"] = advice["leave_out"].replace("NODE", node)
     has_copy = os.path.isdir(os.path.join(job.folder, name_copy(job.name, job.token)))
     advice["folder"] = COPY if has_copy and job.token else FOLDER
     advice["go_on_there"] = BEGIN_AGAIN if job.array else GO_ON
-    return remedy.format(**advice).replace("JOB", shlex.quote(job.id))
+    return remedy.format(**advice).replace("JOB", offer_line(job.id))
 
 
 def _list_failed_tasks(job: JobRecord) -> dict[int, int]:

@@ -12,6 +12,7 @@ from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.jobs.status import list_namesakes, look
 from jobgen.jobs.submission import Submission
+from jobgen.output import offer_line
 from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
 from jobgen.schedulers.base import Scheduler, StateName
@@ -26,7 +27,7 @@ def find_awaited(text: str) -> tuple[str, list[str]]:
     job below ./runs has the name.
     """
     if "," in text:  # as sbatch takes it
-        each = " ".join(f"--after {part}" for part in text.split(","))
+        each = offer_line(*(word for part in text.split(",") for word in ("--after", part)))
         raise UsageError(f"--after {text!r}: give the option, with its kind, for each: {each}")
     kind, colon, words = text.rpartition(":") if text.count(":") < 2 else text.partition(":")
     jobs = [(word, _find_named(text, word)) for word in words.split(":")]
@@ -104,7 +105,8 @@ def _refuse_link(wait: str, job: JobRecord) -> None:
     about = header.read(read_if_left(job.run_dir / "script"))
     if about and about.then == "resubmit":
         why = f"{job.name} {job.id} is a chain, whose next jobs do not exist yet"
-        raise UsageError(f"{wait}: {why}; instead: jobgen wait {job.id} && jobgen submit ...")
+        line = offer_line("jobgen", "wait", job.id)
+        raise UsageError(f"{wait}: {why}; instead: {line} && jobgen submit ...")
     if job.links and folder_name(wait.rpartition(":")[2]) != folder_name(job.links[-1]):
         raise UsageError(
             f"{wait}: the chain {job.name} {job.id} ends with {job.links[-1]}: write that"

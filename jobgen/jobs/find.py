@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from glob import escape, glob
 
@@ -13,6 +12,7 @@ from jobgen.jobs.by_hand import adopt_jobs
 from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record
 from jobgen.jobs.run_folder import list_chain
+from jobgen.output import offer_line
 
 NO_JOB = "no job was submitted from this folder; `jobgen list --all` lists those of other folders"
 _ID = r"\d+(?:-\d{6}-\d+)?"  # as of Slurm and PBS, or of a local job
@@ -60,7 +60,7 @@ def find_meant(word: str) -> str:
         name = re.search(r"^name: *['\"]?([\w.-]+)", spec.read(10_000), re.MULTILINE)
     if name and _find_by_name(name[1]):
         return f"to find its jobs, give the name in it: {name[1]}"
-    return f"`jobgen submit {shlex.quote(word)}` starts one"
+    return f"`{offer_line('jobgen', 'submit', word)}` starts one"
 
 
 def _find_other(word: str) -> str:

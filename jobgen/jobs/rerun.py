@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -20,6 +19,7 @@ from jobgen.jobs.run_folder import list_attempts, list_chain
 from jobgen.jobs.states import examine, judge
 from jobgen.jobs.status import look
 from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
+from jobgen.output import offer_line
 from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
 from jobgen.rendering.check import RenderedScript
@@ -79,7 +79,8 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
 
 def _refuse_tasks(job: JobRecord) -> None:
     if job.array or job.tasks:
-        hint = f"`jobgen rerun {job.id} --failed` begins what is not done again, in new run folders"
+        line = offer_line("jobgen", "rerun", job.id, "--failed")
+        hint = f"`{line}` begins what is not done again, in new run folders"
         raise UsageError(f"job {job.id}: no task of an array goes on in its run folder; {hint}")
 
 
@@ -89,7 +90,7 @@ def _check_place(job: JobRecord, ready: Submission) -> None:
         hint = "; --set on_walltime.then=resubmit makes it one" * (not job.local)
         raise UsageError(f"job {job.id}: only a chain of a cluster goes on there{hint}")
     if job.folder != os.getcwd():
-        line = shlex.join(["cd", job.folder])
+        line = offer_line("cd", job.folder)
         raise UsageError(f"job {job.id}: it goes on only from its own folder: {line}")
 
 
@@ -102,7 +103,7 @@ def _check_undone(job: JobRecord) -> None:
     if answer.silence:
         raise UsageError(f"jobgen cannot tell whether job {job.id} has ended: {answer.silence}")
     if going:
-        hint = f"jobgen cancel {job.id}"
+        hint = offer_line("jobgen", "cancel", job.id)
         raise UsageError(f"job {job.id}: {', '.join(going)} of its chain has not ended; {hint}")
     if (own or judge(left, answer)[0]).name == "done":
         raise UsageError(f"job {job.id}: there is nothing left to do, because it is done")
@@ -198,8 +199,8 @@ def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
     try:
         text = _read(job, "job.yaml")
     except UsageError as error:  # it was submitted without jobgen
-        place = shlex.join([about.spec, os.path.relpath(job.run_dir / "job.yaml")])
-        hint = f"copy the spec there from which its script was rendered: cp {place}"
+        line = offer_line("cp", Path(about.spec), os.path.relpath(job.run_dir / "job.yaml"))
+        hint = f"copy the spec there from which its script was rendered: {line}"
         raise UsageError(f"{error}; {hint}") from None
     loaded = load(text + "\n", (*about.overrides, *words), alone=True)
     return loaded._replace(file="job.yaml")
@@ -209,7 +210,8 @@ def _refuse_edited(job: JobRecord, about: Header, text: str) -> None:
     """Raise StaleError where its spec would render another script than the one that ran."""
     if line := _find_edit(job, about, text):
         ran = os.path.relpath(job.run_dir / "script")
-        hint = f"to submit it as it ran: jobgen rerun {job.id}; for another, write the change into "
+        hint = f"to submit it as it ran: {offer_line('jobgen', 'rerun', job.id)}; for another, "
+        hint += "write the change into "
         hint += f"{about.spec} and submit that"
         why = f"is not what its spec renders: its line {line} differs"
         raise StaleError(f"job {job.id}: {ran}, which ran, {why}; {hint}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +17,7 @@ from jobgen.errors import JobgenError, Problem, SpecError, StaleError, UsageErro
 from jobgen.jobs import journal
 from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import JobRecord, folder_name
+from jobgen.output import offer_line
 from jobgen.plan.plan import Dependency, Plan
 from jobgen.plan.requests import parse_dependency
 from jobgen.rendering import header
@@ -88,9 +88,8 @@ class Submission:
         Raises UsageError for a variable that sends the job where jobgen cannot follow it.
         """
         if chain := os.environ.get("JOBGEN_CHAIN"):
-            hint = (
-                f"unset it; `jobgen rerun {chain} --continue` goes on in the run folder of that job"
-            )
+            line = offer_line("jobgen", "rerun", chain, "--continue")
+            hint = f"unset it; `{line}` goes on in the run folder of that job"
             raise UsageError(
                 f"JOBGEN_CHAIN={chain} is set here, and is for sbatch and qsub; {hint}"
             )
@@ -124,13 +123,13 @@ class Submission:
 
     def preview(self) -> str:
         """Return the commands that would be run here, and the script."""
-        lines = [f"# in {os.getcwd()}:", f"mkdir -p {shlex.join(self.folders)}"]
+        lines = [f"# in {os.getcwd()}:", f"mkdir -p {offer_line(*self.folders)}"]
         lines.append(f"# write the script below to {self.file()}, then")
-        lines.append(shlex.join(self.argv()))
+        lines.append(offer_line(*self.argv()))
         if self.about.jobs > 1:
             file, text = self.file(), self.head
             argv = self.scheduler.next_argv(file, text=text, after="BEFORE", first="FIRST")
-            lines.append(f"{shlex.join(argv)}    # {self.about.jobs - 1} times")
+            lines.append(f"{offer_line(*argv)}    # {self.about.jobs - 1} times")
         lines.append("# the script:")
         return "\n".join(lines) + "\n" + self.text
 
@@ -200,7 +199,8 @@ def prepare_script(path: str, *, stale_ok: bool, after: tuple[str, ...] = ()) ->
     if spec_path.is_file():
         loaded = load(spec_path, about.overrides)
         if not stale_ok and script.compare(spec_path)[0].stale:
-            hint = f"see `jobgen check {shlex.quote(path)}`, render it again, or give --stale-ok"
+            line = offer_line("jobgen", "check", path)
+            hint = f"see `{line}`, render it again, or give --stale-ok"
             raise StaleError(f"{path}: not what {spec_path} renders today; {hint}")
     elif not stale_ok:
         warning = f"{path}: {spec_path} does not exist; the script may be stale"

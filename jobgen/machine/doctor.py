@@ -23,7 +23,7 @@ from jobgen.machine.checks import (
     compare_clocks,
 )
 from jobgen.machine.cluster import Deadline, detect_scheduler, get_host_name, recognise
-from jobgen.output import format_count
+from jobgen.output import format_count, offer_line
 from jobgen.plan.decision import Context
 from jobgen.plan.limits import LATER
 from jobgen.plan.plan import Plan
@@ -153,7 +153,7 @@ def _check_site(wanted: str | None, cluster: str | None, clock: Deadline) -> Che
     known = recognise(host=host, cluster=cluster, environment=os.environ)
     if known.unreadable:
         name = known.unreadable[0]
-        remedy = f"jobgen sites show {name} says why"
+        remedy = f"{offer_line('jobgen', 'sites', 'show', name)} says why"
         return Check("site", "warn", f"the profile {name} cannot be read", remedy)
     if not known.sites:
         message = f"no site profile matches this machine, {host}"

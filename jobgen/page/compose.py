@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.capabilities import list_capabilities
 from jobgen.errors import JobgenError, SpecError
-from jobgen.output import format_json
+from jobgen.output import format_json, offer_line
 from jobgen.sites.describe import GRADES
 from jobgen.sites.profile import Node, SiteQueue
 from jobgen.spec.units import format_duration
@@ -186,7 +186,7 @@ def _render(loaded: LoadedSpec) -> dict[str, Any]:
         "places": _format_places(explanation),
         "cost": str(explanation.cost),
         "part_2": split_script(script)[0].count("\n") + 1,
-        "command": f"jobgen render {SPEC} -o {file}",
+        "command": offer_line("jobgen", "render", SPEC, "-o", file),
         "file": file,
     }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 from pathlib import Path
 
 from jobgen import process
 from jobgen.errors import Problem, SpecError, UsageError
+from jobgen.output import offer_line
 from jobgen.plan.resolve import resolve
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
@@ -56,7 +56,7 @@ class RenderedScript(NamedTuple):
         if not spec_path.is_file():
             raise UsageError(
                 f"{self.path}: there is no {spec_path}, from which it was rendered; name the spec "
-                f"instead: jobgen check SPEC --out-dir {shlex.quote(str(self.path.parent))}"
+                f"instead: {offer_line('jobgen', 'check', 'SPEC', '--out-dir', self.path.parent)}"
             )
         about, loaded = self.header, load(str(spec_path), self.header.overrides)
         target = {"scheduler": about.scheduler, "site": about.site}
@@ -168,7 +168,7 @@ def _look_at(loaded: LoadedSpec, folder: Path) -> tuple[str, tuple[str, ...]]:
         plan = resolve(loaded)
         scheduler, target, notes = SCHEDULERS[plan.scheduler], [], plan.notes
     script = name_new(str(folder / file.stem), scheduler.suffix)
-    line = shlex.join(["jobgen", "render", str(file), *target, "-o", script])
+    line = offer_line("jobgen", "render", file, *target, "-o", script)
     return f"{file}: the spec is valid; it has no script yet; to write one: {line}", notes
 
 
@@ -256,11 +256,12 @@ def read_script(path: Path) -> RenderedScript:
         raise UsageError(f"{path}: is not text") from None
     own_header = header.read(text)
     if own_header is None:
-        own, spec = map(shlex.quote, (str(path), name_new(str(path.with_suffix("")))))
+        spec = Path(name_new(str(path.with_suffix(""))))
         raise UsageError(
             f"{path}: was not rendered by jobgen; it has no header that says so; to check it, type:"
-            f" jobgen lint {own}; to submit it: jobgen import {own} -o {spec}, and then"
-            f" jobgen submit {spec}"
+            f" {offer_line('jobgen', 'lint', path)}; to submit it:"
+            f" {offer_line('jobgen', 'import', path, '-o', spec)}, and then"
+            f" {offer_line('jobgen', 'submit', spec)}"
         )
     return RenderedScript(path, text, own_header)
 

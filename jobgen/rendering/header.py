@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 
 from jobgen.capabilities import get_capabilities
+from jobgen.output import offer_line
 from jobgen.plan.plan import NodeGroup, Plan
 from jobgen.records import NamedTuple
 from jobgen.schedulers.registry import PACKAGES
@@ -96,7 +96,7 @@ def write_lines(plan: Plan) -> list[str]:
     """Return the header of `plan`'s script, without comment signs."""
     lines = [format_title(plan), f"{_RENDERED}{plan.provenance.source}"]
     if plan.provenance.source != SPEC:  # a file has it
-        lines.append(f"to render it again: {shlex.join(_list_command(plan))}")
+        lines.append(f"to render it again: {offer_line(*_list_command(plan))}")
     if not plan.provenance.limits:
         lines.append("limits of the site: not checked, by --no-limits")
     if plan.defaults.network:

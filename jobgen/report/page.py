@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shlex
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from jobgen.output import format_count, format_names, simplify
+from jobgen.output import format_count, format_names, offer_line, simplify
 from jobgen.report import figures
 from jobgen.report.charts import draw_charts
 from jobgen.report.facts import Report
@@ -96,6 +95,6 @@ def _make_environment() -> Environment:
         "share": figures.format_share,
         "ranks": figures.format_ranks,
         "names": format_names,
-        "in_shell": shlex.quote,
+        "offered": lambda words: offer_line(*words),
     }
     return environment

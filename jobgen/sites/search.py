@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from functools import cache
 
 from jobgen.errors import Position, Problem, SpecError, UsageError
+from jobgen.output import offer_line
 from jobgen.records import NamedTuple
 from jobgen.sites.profile import SiteProfile as SiteProfile
 from jobgen.spec import user_config, yaml_nodes
@@ -106,7 +106,7 @@ def _refuse_other_file(file: str) -> None:
     def runs(path: str) -> bool:
         return bool(re.search(r"(?m)^(run|roles):", read_here(path)))
 
-    message, hint = "", f"to check it, type: jobgen check {shlex.quote(file)}"
+    message, hint = "", f"to check it, type: {offer_line('jobgen', 'check', file)}"
     if runs(file):
         message = "is a job's spec, not a site's profile"
     elif not os.path.exists(file):

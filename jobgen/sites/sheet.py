@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from jobgen.output import format_table
+from jobgen.output import format_table, offer_line
 from jobgen.sites.describe import GRADES, write_yaml
 from jobgen.sites.profile import Limit, Node, SiteProfile, is_old
 from jobgen.sites.search import LoadedProfile
@@ -23,7 +23,8 @@ def format_sheet(name: str, loaded: LoadedProfile, *, today: str) -> str:
     ):
         if lines:
             rows += ["", title, *(f"  {line}" for line in lines)]
-    rows += ["", f"`jobgen sites show {name} --yaml` prints the profile: {loaded.files[0]}"]
+    line = offer_line("jobgen", "sites", "show", name, "--yaml")
+    rows += ["", f"`{line}` prints the profile: {loaded.files[0]}"]
     return "\n".join(rows) + "\n"
 
 

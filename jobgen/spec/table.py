@@ -10,11 +10,14 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from string import Template
 from typing import Any
 
+from jobgen.output import Offered, offer_line
 from jobgen.spec.launchers import split_words
 from jobgen.spec.tables import read_table
 
@@ -61,14 +64,24 @@ def list_commands() -> set[str]:
     return {word for row in load_table()["commands"] for word in row.get("words", "").split()}
 
 
-def fill(sentence: str, values: Mapping[str, str]) -> str:
+# In a sentence, a line to type: a command, and behind it its options or what was typed.
+_LINE = re.compile(r"(\bjobgen [a-z]+ (?=[$-])[^`;]*)")
+_QUOTED = re.compile(r"'[^']*'|\$\{\w+\}|\$\w+")  # what is one word of it
+
+
+def fill(sentence: str, values: Mapping[str, str], *, line: bool = False) -> str:
     """Return a sentence with its values, without [[parts]] that lack one; what else has $ stays.
 
-    $NEW is a new spec, which has the `stem` of a file that was typed.
+    In a line to type, as all of it is with `line`, each value is quoted as a shell needs it. $NEW
+    is a new spec, which has the `stem` of a file that was typed.
     """
     forms = {"NEW": name_new(values.get("stem") or "new")} if "$NEW" in sentence else {}
+    shell = dict[str, str]()
     for name, value in values.items():
-        text = value.strip() if value.strip().isprintable() else "..."
+        text = value.replace("\0", " ").strip()
+        text = text if text.isprintable() else "..."
+        if isinstance(value, Offered):
+            shell[name], text = Offered(text), " ".join(shlex.split(text))
         items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
         plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
         slug = re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")
@@ -80,7 +93,33 @@ def fill(sentence: str, values: Mapping[str, str]) -> str:
         forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
     lacking = "|".join(["-", *(name for name, text in forms.items() if text in ("", "NAME"))])
     parts = rf"\[\[[^]]*\$\{{?(?:{lacking})\b[^]]*\]\]|\[\[|\]\]"
-    return Template(re.sub(parts, "", sentence)).safe_substitute(forms)
+    pieces = _LINE.split(re.sub(parts, "", sentence))
+    for at, piece in enumerate(pieces):
+        if line or at % 2:
+            pieces[at] = _QUOTED.sub(lambda one: _fill_word(one[0], forms, shell), piece)
+        else:
+            pieces[at] = Template(piece).safe_substitute(forms | shell)
+    return "".join(pieces)
+
+
+def _fill_word(word: str, values: Mapping[str, str], offered: Mapping[str, str]) -> str:
+    """Return a word of a line to type with its values, quoted where a shell needs that."""
+    plain, name = word.strip("'"), word.strip("${}")
+    text = Template(plain).safe_substitute(values)
+    return offered.get(name, word if text == plain else text and offer_line(text))
+
+
+def _close(text: str) -> Offered:
+    """Return a part of words to type as such words: a name in quotes may have been cut off."""
+    for whole in (text, f"{text}'", f"'{text}"):
+        with suppress(ValueError):
+            return Offered(whole if shlex.split(whole) else "")
+    return offer_line(text)
+
+
+def join_words(words: Iterable[str]) -> Offered:
+    """Return words as a rule reads them: to type, with no blank in any."""
+    return Offered(" ".join(offer_line(one).replace(" ", "\0") for one in words))
 
 
 # What a condition of a rule is compared with, where that has another name; conditions that are
@@ -101,7 +140,11 @@ def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
     for rule in load_table()[section]:
         values = dict(facts)
         if all(_holds(name, rule[name], facts, values) for name in rule if name not in _ANSWERS):
-            answer = {name: fill(rule[name], values) for name in _ANSWERS if name in rule}
+            answer = {
+                name: fill(rule[name], values, line=name == "type")
+                for name in _ANSWERS
+                if name in rule
+            }
             groups = {name: text for name, text in values.items() if name not in facts}
             return {"read": ""} | groups | answer
     return {}
@@ -113,9 +156,12 @@ def _holds(name: str, wanted: str, facts: Mapping[str, str], values: dict[str, s
     if name not in _WHOLE + _PARTS:
         return bool(facts.get(wanted) if name == "needs" else {*wanted.split()} & {*fact.split()})
     match = (re.fullmatch if name in _WHOLE else re.search)(wanted, fact)
-    values |= match.groupdict("") if match else {}
+    for group, text in match.groupdict("").items() if match else ():
+        values[group] = _close(text) if isinstance(fact, Offered) else text
     if match and name in _PARTS:
-        read = filter(None, match.groups() or [match[0]])
+        read = [*filter(None, match.groups() or [match[0]])]
+        if isinstance(fact, Offered):
+            read = [word for text in read for word in shlex.split(_close(text))]
         values["read"] = " ".join([values.get("read", ""), *read])
     return bool(match)
 
@@ -168,11 +214,10 @@ def point_to_spec(path: str) -> str:
     if specs:
         return f"the specs here are {', '.join(specs[:5])}{', ...' * (len(specs) > 5)}"
     if "job.yaml" in here:
-        return f"`jobgen init {name_new()}` writes one"
+        return f"`{offer_line('jobgen', 'init', name_new())}` writes one"
     scripts = re.findall(load_table()["scripts"], "\n".join(here))[:1]
-    make = [
-        f"; `jobgen import {shlex.quote(one)} -o job.yaml` makes one of a script" for one in scripts
-    ]
+    lines = [offer_line("jobgen", "import", Path(one), "-o", "job.yaml") for one in scripts]
+    make = [f"; `{line}` makes one of a script" for line in lines]
     return "".join(["`jobgen init` writes a first spec", *make])
 
 
@@ -184,17 +229,17 @@ def name_spec(program: str) -> str:
 
 def name_new(stem: str = "new", end: str = ".yaml") -> str:
     """Return the name of a new file, by default of a spec, which is not here yet."""
-    names = map(f"{stem}{{}}{end}".format, itertools.chain([""], itertools.count(2)))
+    names = (f"{stem}{number}{end}" for number in itertools.chain([""], itertools.count(2)))
     return next(itertools.filterfalse(os.path.lexists, names))
 
 
-def offer_init(program: str, option: str = "--script") -> tuple[str, str]:
+def offer_init(program: str, option: str = "--script") -> tuple[Offered, str]:
     """Return the line that writes a spec of a program, and the name of that spec."""
     new, spec = ["jobgen", "init", option, program], "job.yaml"
     if os.path.exists(spec):
         spec = os.path.splitext(os.path.basename(program))[0] + ".yaml"
         new.append(spec)
-    return shlex.join(new), spec
+    return offer_line(*new), spec
 
 
 def names_program(spec: str, program: str) -> bool:

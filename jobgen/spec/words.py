@@ -260,12 +260,13 @@ def show(node: Node) -> str:
     """Return a value as YAML has it on one line; of a long one, `...`."""
     if isinstance(node, Scalar):
         plain = re.fullmatch(r"[\w./$~+(@-]([\w ./$~%@+=:*()-]*[\w./$~%@+=*()-])?", node.text)
-        text = node.text if plain and ": " not in node.text else repr(node.text)
+        quoted = node.text.replace("'", "''")
+        text = node.text if plain and ": " not in node.text else f"'{quoted}'"
     elif isinstance(node, Sequence):
         text = f"[{', '.join(map(show, node.items))}]"
     else:
         text = f"{{{', '.join(f'{key}: {show(item)}' for key, item in node.items.items())}}}"
-    return text if len(text) <= 80 and "\\n" not in text else "..."
+    return text if len(text) <= 80 and text.isprintable() else "..."
 
 
 def normalize(word: str) -> str:

@@ -1021,7 +1021,7 @@ TYPED = """\
         ("sbatch --exclusive=user job.yaml", "#SBATCH --exclusive=user"),
         ("srun --jobid 123 -w n1 --pty top", "; type: jobgen shell 123 --node n1 -- top\n"),
         ("sbatch --gpus=rtx3090 job.yaml", "--gpus-per-node 1 --set resources.gpu_type=rtx3090\n"),
-        ("scontrol show hostnames n[01-04]", "n[01-04] does that by itself; for what"),
+        ("scontrol show hostnames n[01-04]", "'n[01-04]' does that by itself; for what"),
         ("scontrol uhold 123", "; the scheduler does that: scontrol uhold 123\n"),
         ("scontrol update 12 TimeLimit=9:00:00", "scontrol update JobId=12 TimeLimit=9:00:00; for"),
         ("qalter -l walltime=9:00:00 12", "does that: qalter -l walltime=9:00:00 12; for another"),
