@@ -63,8 +63,10 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
     ready, words = _repeat(job, about, text), write_overrides(overrides)
     if words:
         _refuse_edited(job, about, text)
-    if words or (ready.source and not _find_edit(job, about, text)):
         ready = _prepare(_load(job, about, words), about)
+    elif ready.source:
+        rendered, line = _render_again(job, about, text)
+        ready = ready if line else _prepare(_load(job, about, ()), about, rendered=rendered)
     _check_place(job, ready)
     _check_undone(job)
     whole = find_whole(job)
@@ -190,8 +192,11 @@ def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
     return describe_script(text, about, source=source, snapshot=snapshot, rerun_of=(job.id,))
 
 
-def _prepare(loaded: LoadedSpec, about: Header, *, task: int | None = None) -> Submission:
-    return prepare_plan(loaded, resolve_recorded(loaded, about, limits=about.limits, task=task))
+def _prepare(
+    loaded: LoadedSpec, about: Header, *, task: int | None = None, rendered: str = ""
+) -> Submission:
+    plan = resolve_recorded(loaded, about, limits=about.limits, task=task)
+    return prepare_plan(loaded, plan, rendered=rendered)
 
 
 def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
@@ -208,7 +213,7 @@ def _load(job: JobRecord, about: Header, words: tuple[str, ...]) -> LoadedSpec:
 
 def _refuse_edited(job: JobRecord, about: Header, text: str) -> None:
     """Raise StaleError where its spec would render another script than the one that ran."""
-    if line := _find_edit(job, about, text):
+    if line := _render_again(job, about, text)[1]:
         ran = os.path.relpath(job.run_dir / "script")
         hint = f"to submit it as it ran: {offer_line('jobgen', 'rerun', job.id)}; for another, "
         hint += "write the change into "
@@ -217,8 +222,8 @@ def _refuse_edited(job: JobRecord, about: Header, text: str) -> None:
         raise StaleError(f"job {job.id}: {ran}, which ran, {why}; {hint}")
 
 
-def _find_edit(job: JobRecord, about: Header, text: str) -> int:
-    """Return the first line of a script that is not what its recorded spec renders, or 0."""
+def _render_again(job: JobRecord, about: Header, text: str) -> tuple[str, int]:
+    """Return what a script's recorded spec renders, and its first line that is not so, or 0."""
     plan = resolve_recorded(_load(job, about, ()), about)
     if not plan.can.batch:  # where the script itself waits, the spec need not say for what
         waits = re.findall(r"^    wait_for (\w+) (\S+)$", text, re.MULTILINE)
@@ -228,9 +233,9 @@ def _find_edit(job: JobRecord, about: Header, text: str) -> int:
     rendered = render(plan._replace(provenance=own))
     script = RenderedScript(Path("script"), text, about)
     if not script.contrast(rendered, "", same=True)[0]:
-        return 0
+        return rendered, 0
     pairs = zip(text.splitlines(), rendered.splitlines(), strict=False)
-    return 1 + len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return rendered, 1 + len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 def _read_script(job: JobRecord) -> tuple[Header, str]:

@@ -134,11 +134,13 @@ class Submission:
         return "\n".join(lines) + "\n" + self.text
 
 
-def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ()) -> Submission:
+def prepare_plan(
+    loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = (), rendered: str = ""
+) -> Submission:
     """Return the script that a spec renders; raise SpecError if it could not run from here.
 
     `after` are jobs to wait for beside those of the spec, as `parse_dependency` reads them. What
-    the plan notes is the submission's warning.
+    the plan notes is the submission's warning. A script that is `rendered` already is taken.
     """
     waits = tuple(parse_dependency(word, plan.scheduler) for word in after)
     if not plan.can.batch:  # only the script itself can wait
@@ -150,9 +152,9 @@ def prepare_plan(loaded: LoadedSpec, plan: Plan, *, after: tuple[str, ...] = ())
         message = f"{', '.join(missing)}: not set in this shell"
         hint = "export it before you submit"
         raise SpecError([loaded.problem("environment.from_shell", message, hint)])
-    text = render(plan)
+    text = rendered or render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
-    about = header.describe_plan(plan)
+    about = header.read(text) or header.describe_plan(plan)
     return describe_script(text, about, loaded, warning="\n".join(plan.notes), after=waits)
 
 

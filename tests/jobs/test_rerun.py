@@ -156,6 +156,7 @@ def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
     monkeypatch.setattr(process, "ask", lambda argv, **_: (asked.append(argv[0]), unknown)[1])
     ready = prepare_continuation(job)
     assert asked == ["squeue", "sacct"], "once each"
+    assert ready.text == (job.run_dir / "script").read_text()
     assert ready.continues is not None
     assert (ready.continues.links, ready.continues.counted_from) == (("10",), 1)
     assert ready.continues.first_submitted == job.submitted
