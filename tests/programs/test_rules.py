@@ -45,6 +45,7 @@ def test_a_program_is_read_in_its_own_encoding() -> None:
 
 
 DDP = "model = torch.nn.parallel.DistributedDataParallel(net)\nloss.backward()\n"
+EITHER = GROUP.replace("'nccl'", "'nccl' if torch.cuda.is_available() else 'gloo'")
 EVALUATE = "def evaluate():\n    dist.all_reduce(loss)\n"
 
 RIGHT = {
@@ -678,6 +679,8 @@ HOROVOD = "import horovod.torch as hvd\nhvd.init()\nloss.backward()"
         (SETUP + "parts = [x.to(f'cuda:{i}') for i in range(4)]\n" + DDP, IDLE, []),
         (SETUP + "for i, x in parts:\n    x.to(f'cuda:{i}')\n" + DDP, IDLE, []),
         (SETUP, EIGHT._replace(gpus=0), ["no-gpu"]),
+        (EITHER + DDP, EIGHT._replace(gpus=0), []),
+        (EITHER + DDP, EIGHT, ["first-gpu"]),
         (HOROVOD, EIGHT._replace(agents=False), []),  # it has a world of its own then
         (f"{RANK} % 4\n{LOCAL}", EIGHT._replace(gpus=4), []),
         (f"{RANK} % torch.cuda.device_count()\n{LOCAL}", EIGHT._replace(gpus=4), []),
