@@ -11,7 +11,7 @@ from typing import Any
 
 from jobgen import process
 from jobgen.errors import UsageError
-from jobgen.jobs.files import RUNS, write_run_file
+from jobgen.jobs.files import RUNS, read_if_left, write_run_file
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import name_node, read_nodes, read_port, read_traces
 from jobgen.jobs.status import look
@@ -122,9 +122,20 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
                 f"get an allocation that matches, or change `resources` with --set or in the spec"
             )
         argv = access.start_argv(str(path), alone=alone, cpus=plan.nodes.groups[0].cpus)
+        _let_start_again(path, held)
     text = render(plan)
     write_run_file(path, text)
     return argv
+
+
+def _let_start_again(script: Path, held: Allocation) -> None:
+    """Withdraw the claim of an earlier run in this allocation on the run folder.
+
+    A script starts in no folder that another script, or one that has ended, has begun.
+    """
+    claim = script.parents[1] / held.id.partition(".")[0] / "attempts" / "0" / "script"
+    if claim.exists() and read_if_left(claim) == read_if_left(script):
+        claim.unlink()
 
 
 def _compare(plan: Plan, held: Allocation) -> Iterator[str]:

@@ -4,7 +4,7 @@ has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the f
 make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     it=$(cat "$run_dir"/attempts/0/{job,script} 2>/dev/null) || it=''    # numbers are used again
-    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it+=' over'
+    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it=${it:+x}
     [[ -z $it || ${first_job-} || $it == "$(echo "${PBS_JOBID:-$job_id}" && cat "$0")" ]] ||
         die "an earlier job with this number has the folder: $run_dir; submit this one again"
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
@@ -37,7 +37,8 @@ start_agent() {    # in a process that the agent replaces
     agent
 }
 run_child() {    # run_child COMMAND: in the background, as traps run only in wait; sets status
-    tail --pid="$BASHPID" -f /dev/null &>/dev/null & witness=$! && disown
+    local own=$BASHPID    # in the background, it is the witness's
+    tail --pid="$own" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while status=0; wait "$child" || status=$?; kill -0 "$child" 2>/dev/null; do :; done

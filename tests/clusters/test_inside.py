@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -139,6 +140,16 @@ def test_a_job_runs_in_an_allocation_of_slurm(slurm: Slurm, tmp_path: Path) -> N
     assert told.stdout.startswith("done\n")
     done = run("--set", "run.command=[bash, -c, exit 5]")
     assert done.returncode == 5, done.stdout + done.stderr
+    again = "; ".join(f"{shlex.join(JOBGEN)} run {more}" for more in ("", "", "--set name=b"))
+    done = subprocess.run(
+        [*held, "bash", "-c", f"{again}; {shlex.join(JOBGEN)} run --set run.command=true"],
+        env=slurm.env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.count("DONE: all processes ended well") == 4, done.stdout + done.stderr
+    assert "start 3, on n1 n2" in done.stdout
     for change, difference in (
         ("nodes=3", "nodes: 2, but the spec asks for 3"),
         ("gpus_per_node=1", "GPUs of its nodes: 0, but the spec asks for 1"),
