@@ -51,7 +51,7 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 4fcef1d57cb3 ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 87af1d80632e ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
@@ -60,7 +60,7 @@ has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the f
 make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
     run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     it=$(cat "$run_dir"/attempts/0/{job,script} 2>/dev/null) || it=''    # numbers are used again
-    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it=${it:+x}
+    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it+=' over'
     [[ -z $it || ${first_job-} || $it == "$(echo "${PBS_JOBID:-$job_id}" && cat "$0")" ]] ||
         die "an earlier job with this number has the folder: $run_dir; submit this one again"
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
@@ -73,9 +73,11 @@ make_run_folder() {    # with a folder for each start, so that a requeue overwri
     sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
     trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # untrapped, they end bash with code 0
-    for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_job" "$it"; done
+    for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_early" "$it"; done
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
+# At a signal: the scheduler may kill this script before conclude.
+end_early() { echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome" || :; end_job; }
 run_agent() {    # on each node; drops variables of an outer job; sets status
     unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi
@@ -93,8 +95,7 @@ start_agent() {    # in a process that the agent replaces
     agent
 }
 run_child() {    # run_child COMMAND: in the background, as traps run only in wait; sets status
-    local own=$BASHPID    # in the background, it is the witness's
-    tail --pid="$own" -f /dev/null &>/dev/null & witness=$! && disown
+    tail --pid="$BASHPID" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while status=0; wait "$child" || status=$?; kill -0 "$child" 2>/dev/null; do :; done
@@ -311,9 +312,7 @@ is_over() {    # whether every node is lost or has recorded its end
         [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${NODES[index]} "* ]] || return 1
     done
 }
-end_job() {    # run_job ends the nodes; there may be time for no more than this
-    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
-}
+end_job() { :; }    # run_job ends the nodes
 start_guard() {    # watches this node's shell from another session
     ulimit -S -c 0    # no core files unless the setup raises the limit
     setsid env -u JOBGEN_AGENT rank="${rank-}" node="$node" bash "$this_script" guard_node "$$" \

@@ -17,9 +17,11 @@ make_run_folder() {    # with a folder for each start, so that a requeue overwri
     sed -n 's/^# jobgen: {/{/p' "$0" >"$run_dir/plan.json"    # for jobgen status, report, ...
     echo "${PBS_JOBID:-$job_id}" >"$attempt_dir/job"
     trap 'conclude "$?"' EXIT; trap : USR1 USR2 PIPE    # untrapped, they end bash with code 0
-    for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_job" "$it"; done
+    for it in TERM INT HUP XCPU; do trap 'stop=SIG'"$it && end_early" "$it"; done
     rm -f "$run_dir"/{STOP,STOPPED,DONE}
 }
+# At a signal: the scheduler may kill this script before conclude.
+end_early() { echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome" || :; end_job; }
 run_agent() {    # on each node; drops variables of an outer job; sets status
     unset "${!PET_@}" "${!TORCHELASTIC_@}" "${!TORCH_ELASTIC_@}" OMP_NUM_THREADS
     if [[ ! -w ${TMPDIR:-/tmp} ]]; then export TMPDIR=/tmp; fi

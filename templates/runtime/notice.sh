@@ -5,7 +5,7 @@ begin_walltime() {
     run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME - SECONDS))} warned='' now=''
     echo "$run_end" >"$attempt_dir/end"
     trap mind_walltime USR1
-    trap 'note_signal && stop=SIGTERM && end_job' TERM INT
+    trap 'note_signal && stop=SIGTERM && end_early' TERM INT
     # With TIMER, the script times itself; remind must not hold its output pipe open.
     if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - SECONDS - NOTICE))" &>/dev/null & fi
     if has begin_chain; then begin_chain; fi

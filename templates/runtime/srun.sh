@@ -23,8 +23,7 @@ start_launcher() {    # without an outer job's options for srun; by the node wit
         "${!SLURM_TRES_@}" SLURM_CPUS_PER_GPU
     SLURM_EXPORT_ENV=ALL SLURM_WAIT=0 launch >"$attempt_dir/launcher.log" 2>&1 </dev/null
 }
-end_job() {    # by scancel, as srun kills all at once; Slurm may kill this script before conclude
-    if [[ $stop == SIG* ]]; then echo "${early_outcome:-cancelled 143}" >"$attempt_dir/outcome"; fi
+end_job() {    # by scancel, as srun kills all at once
     timeout 4 scancel --quiet --signal=TERM "$job_id" || kill -TERM "$child" 2>/dev/null || :
 }
 find_rank() { node_rank=$SLURM_NODEID rank=$SLURM_PROCID local_rank=$SLURM_LOCALID; }

@@ -447,14 +447,14 @@ def test_a_lost_node_that_a_chain_excludes_is_named(tmp_path: Path, code: int) -
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("launcher", ["srun", "watch"])
+@pytest.mark.parametrize("launcher", ["srun", "watch", "alone", "body"])
 def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
     tmp_path: Path, launcher: str
 ) -> None:
     program = """
         attempt_dir=$PWD job_id=7 child=''
         timeout() { kill -KILL "$BASHPID"; }
-        trap 'stop=SIGTERM && end_job && kill -KILL "$BASHPID"' TERM
+        trap 'stop=SIGTERM && end_early && kill -KILL "$BASHPID"' TERM
         kill -TERM "$BASHPID"
         sleep 5
     """
