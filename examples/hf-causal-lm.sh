@@ -6,12 +6,12 @@
 # jobgen: {"name": "hf-causal-lm", "spec": "hf-causal-lm.yaml", "digest": "714f4ebd21f17b70", "scheduler": "local", "groups": [{"nodes": 2, "processes": 1}], "walltime": 1200}
 set -euo pipefail    # an unset variable or a failed command ends the job
 
-JOB_NAME=hf-causal-lm    # logs and results are in runs/hf-causal-lm/<job id>
-PROCESSES=(1 1)    # on each node
-WALLTIME=1200    # seconds
+job_name=hf-causal-lm    # logs and results are in runs/hf-causal-lm/<job id>
+processes=(1 1)    # on each node
+walltime=1200    # seconds
 
 environment() {    # set up on each node, for every process
-    share_gpus "${PROCESSES[@]}"    # GPUs of each node
+    share_gpus "${processes[@]}"    # GPUs of each node
     export GLOO_SOCKET_IFNAME=lo NCCL_SOCKET_IFNAME=lo    # its name may resolve to anything
     local cpus=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-${NCPUS:-$(nproc)}}}
     export OMP_NUM_THREADS=$((cpus > 2 ? cpus / 2 : 1))
@@ -36,14 +36,14 @@ find_nodes() {    # called on the first node; lists all nodes in the order of th
     begin_walltime
     [[ -e examples/hf_causal_lm.py ]] ||
         die "no such file in $PWD:" examples/hf_causal_lm.py
-    NODES=(node0 node1)    # names for the logs
+    names=(node0 node1)    # names for the logs
     MASTER_ADDR=127.0.0.1
     MASTER_PORT=$((20000 + 10#$job_number % 10000))    # from the job's id, so that ports differ
 }
 
 agent() {    # torchrun's agent: one on each node, which starts the node's processes
     (find_worlds &>/dev/null &)    # notices launchers that the program starts itself
-    python3 -V && exec python3 -c "$TORCHRUN_LOOPBACK" \
+    python3 -V && exec python3 -c "$torchrun_loopback" \
         --nnodes=2 --node-rank="$node_rank" --nproc-per-node=1 \
         --max-restarts=0 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
         --log-dir="$attempt_dir/torchrun" --no-python bash "$this_script" run_rank
@@ -53,16 +53,16 @@ launch() {    # launch NODE_RANK: the agent of a node, on this machine
     exec bash "$this_script" run_node "$1"
 }
 
-# ---- Part 2: the jobgen runtime 2, digest 87af1d80632e ------------------------------------------
+# ---- Part 2: the jobgen runtime 2, digest 8f7b2c9fb714 ------------------------------------------
 # The same in each script of its kind: local, walltime, nodes, torchrun, worlds, meeting, watch,
 # guard.
 say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the function
 make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
-    run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
+    run_dir=$PWD/runs/$job_name/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     it=$(cat "$run_dir"/attempts/0/{job,script} 2>/dev/null) || it=''    # numbers are used again
-    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it+=' over'
+    [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it=${it:+x}
     [[ -z $it || ${first_job-} || $it == "$(echo "${PBS_JOBID:-$job_id}" && cat "$0")" ]] ||
         die "an earlier job with this number has the folder: $run_dir; submit this one again"
     mkdir -p "$run_dir"/{logs,errors,usage,attempts} || die "cannot make the run folder $run_dir"
@@ -97,7 +97,7 @@ start_agent() {    # in a process that the agent replaces
     agent
 }
 run_child() {    # run_child COMMAND: in the background, as traps run only in wait; sets status
-    tail --pid="$BASHPID" -f /dev/null &>/dev/null & witness=$! && disown
+    tail --pid="$$" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while status=0; wait "$child" || status=$?; kill -0 "$child" 2>/dev/null; do :; done
@@ -112,13 +112,13 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error only says that 
 '|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead|got 0 bytes'
 }
 find_first_error() {    # sets file and reason: the first failure that is not just a lost peer
-    while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
+    while read -r file && has_lost_peer "$file"; do peers+=(${names[1]:+"$file"}); done < <(
         awk -v start=" in start $((attempt + 1));" '/ in start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
-        read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
-        find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
+        read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${names[index]}/agent.log"
+        find "$attempt_dir/launcher.log" "$run_dir/logs/${names[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null
@@ -156,10 +156,10 @@ find_job() {    # sets job_id and job_number, which determines the port
 
 find_lost() {    # sets lost and reason; a node whose shells were killed has no record
     local index
-    for index in "${!NODES[@]}"; do
+    for index in "${!names[@]}"; do
         if kill -0 "${launchers[index]}" 2>/dev/null; then continue; fi
         sleep 1    # the guard may be writing it
-        [[ -e $attempt_dir/node-$index.ended ]] || lost=${NODES[index]}
+        [[ -e $attempt_dir/node-$index.ended ]] || lost=${names[index]}
     done
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
@@ -183,7 +183,7 @@ share_gpus() {    # share_gpus COUNT...: how many each node gets, in node order
     export CUDA_VISIBLE_DEVICES
 }
 # torchrun listens on every interface; nodes on this machine need only loopback.
-TORCHRUN_LOOPBACK='
+torchrun_loopback='
 import socket
 from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
 from torch.distributed.run import main
@@ -199,8 +199,8 @@ rendezvous.TCPStore = open_on_loopback
 main()
 '
 begin_walltime() {    # no scheduler ends the job, so the script does
-    trap '((SECONDS < WALLTIME)) || { stop="the walltime of $WALLTIME s" && end_job; }' USR1
-    remind "$((WALLTIME - SECONDS))" &>/dev/null &
+    trap '((SECONDS < walltime)) || { stop="the walltime of $walltime s" && end_job; }' USR1
+    remind "$((walltime - SECONDS))" &>/dev/null &
 }
 remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     local end=$((SECONDS + $1))
@@ -214,10 +214,10 @@ settle_walltime() {    # sets word and status if the walltime decides them
     fi
 }
 tell_nodes() {    # writes what each node needs
-    printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
+    printf '%s\n' "${names[@]}" >"$attempt_dir/nodes"
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" work_dir "$PWD" \
         run_end "${run_end-}" script_pid "${script_pid-}" file_mask "$(umask)" >"$attempt_dir/world"
-    say "job $job_id, start $((attempt + 1)), on ${NODES[*]}; logs are in $run_dir"
+    say "job $job_id, start $((attempt + 1)), on ${names[*]}; logs are in $run_dir"
 }
 run_node() {    # the launcher calls this once per node; in direct mode, per process
     attempt_dir=${0%/*} this_script=$0 stop='' child=''
@@ -294,7 +294,7 @@ run_job() {    # sets status from the nodes' own records, since pbsdsh always re
     local patience=45 index
     lost='' launchers=()
     tell_nodes
-    for index in $(if has bring_launcher; then echo 0; else echo "${!NODES[@]}"; fi); do
+    for index in $(if has bring_launcher; then echo 0; else echo "${!names[@]}"; fi); do
         launch "$index" >>"$attempt_dir/launcher.log" 2>&1 </dev/null &
         launchers+=("$!")
     done
@@ -310,8 +310,8 @@ run_job() {    # sets status from the nodes' own records, since pbsdsh always re
 }
 is_over() {    # whether every node is lost or has recorded its end
     local index
-    for index in "${!NODES[@]}"; do
-        [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${NODES[index]} "* ]] || return 1
+    for index in "${!names[@]}"; do
+        [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${names[index]} "* ]] || return 1
     done
 }
 end_job() { :; }    # run_job ends the nodes

@@ -33,7 +33,7 @@ _RESERVED = "if then elif else fi for while until do done case esac in select fu
 # Where `jobgen submit` has put the copy: the token is in the last line of what it submits.
 _ENTER_SNAPSHOT = """\
 token=$(sed -n 's/^# submitted by jobgen as //p' "$this_script")
-cd "runs/$JOB_NAME/code/${token:?the spec wants a snapshot, which jobgen submit makes}"
+cd "runs/$job_name/code/${token:?the spec wants a snapshot, which jobgen submit makes}"
 """
 
 # What the names of GPUs begin with.

@@ -2,7 +2,7 @@
 # process, and gets the signals that the scheduler sends to the batch script.
 run_job() {    # sets status
     local signal log before failed
-    node=${NODES[0]} log=$run_dir/logs/${NODES[0]} work_dir=$PWD
+    node=${names[0]} log=$run_dir/logs/${names[0]} work_dir=$PWD
     mkdir -p "$log"
     echo "$node" >"$attempt_dir/nodes"
     say "job $job_id, start $((attempt + 1)), on $node; logs are in $run_dir"

@@ -1,6 +1,6 @@
 # torchrun's c10d rendezvous unpickles whatever arrives at its port, and unpickling can run any
 # code. This one accepts only the classes that the rendezvous itself sends.
-TORCHRUN_C10D='
+torchrun_c10d='
 import io, pickle, types
 from torch.distributed.elastic.rendezvous import dynamic_rendezvous as rendezvous
 from torch.distributed.run import main

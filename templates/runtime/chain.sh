@@ -1,4 +1,4 @@
-# The run continues in further starts, AT_MOST in all, but it ends after a start that saved nothing.
+# The run has at most $at_most starts, and ends after one that has saved nothing.
 # Saving means: files in checkpoints/, a file PROGRESS, or the trainer's status.json changed.
 hash_progress() {    # of what the program, or a role, has saved
     {
@@ -14,7 +14,7 @@ unset JOBGEN_CHAIN
 
 # `jobgen rerun --continue` writes counted-from, so that earlier starts do not count.
 count_starts() { echo $((attempt + 1 - $(cat "$run_dir/counted-from" 2>/dev/null || echo 0))); }
-out_of_starts() { (($(count_starts) >= AT_MOST)); }
+out_of_starts() { (($(count_starts) >= at_most)); }
 
 # A start ends at once if the run is done or must not continue.
 begin_chain() {
@@ -37,7 +37,7 @@ begin_chain() {
         [[ -e $before/lost || $(<"$before/progress") != "$(<"$attempt_dir/progress")" ]] ||
             end_chain "the job before this one, $(<"$before/job"), has saved nothing"
     fi
-    (($(count_starts) <= AT_MOST)) || end_chain "it has had its $AT_MOST starts"
+    (($(count_starts) <= at_most)) || end_chain "it has had its $at_most starts"
 }
 end_chain() {    # end_chain REASON
     word=failed && say "error: the chain ends: $1" >&2
@@ -51,9 +51,9 @@ settle_chain() {    # sets word and status if the chain decides them
     if [[ -n $word || ! -e $attempt_dir/nodes ]]; then return; fi
     printf -v now '%(%s)T' -1
     # After a stop or a lost node, healthy nodes may lack a record too.
-    for index in "${!NODES[@]}"; do
+    for index in "${!names[@]}"; do
         [[ -z $stop$lost && -e $attempt_dir/node-$index.started ]] || continue
-        [[ -e $attempt_dir/node-$index.ended ]] || lost_nodes+=${lost_nodes:+,}${NODES[index]}
+        [[ -e $attempt_dir/node-$index.ended ]] || lost_nodes+=${lost_nodes:+,}${names[index]}
     done
     # This script's own node lives: its processes were killed, and maybe those of the others.
     if [[ -z $lost && ,$lost_nodes, == *",${SLURMD_NODENAME:-/},"* ]] &&
@@ -63,7 +63,7 @@ settle_chain() {    # sets word and status if the chain decides them
         reason=": $against"
     elif [[ $stop == SIG* ]] && ((now < run_end)); then
         against="it was cancelled"
-    elif [[ $THEN$reason == "requeue: PREEMPTED"* && -z $stop$lost_nodes ]]; then
+    elif [[ $chain$reason == "requeue: PREEMPTED"* && -z $stop$lost_nodes ]]; then
         goes_on="another job has preempted this one" spared=yes
     elif has_stopped; then
         goes_on="the program has stopped in order"
@@ -71,7 +71,7 @@ settle_chain() {    # sets word and status if the chain decides them
         goes_on="the walltime has ended"
     elif [[ -n $lost_nodes ]]; then
         goes_on="the run goes on without $lost_nodes"
-        if [[ $THEN == held ]]; then goes_on="the run goes on; PBS may assign $lost_nodes again"; fi
+        [[ $chain != held ]] || goes_on="the run goes on; PBS may assign $lost_nodes again"
     elif [[ -n $killed && ! -e $attempt_dir/failed ]]; then
         goes_on="the processes on $killed were killed"
     elif [[ -n $warned && ! -e $attempt_dir/failed ]] && ((status)); then
@@ -81,12 +81,12 @@ settle_chain() {    # sets word and status if the chain decides them
     fi
     if [[ -n $goes_on ]]; then
         if out_of_starts; then
-            against="it has had its $AT_MOST starts"
+            against="it has had its $at_most starts"
         elif [[ -z $lost_nodes$spared && $(hash_progress) == "$(<"$attempt_dir/progress")" ]]; then
             against="this start has saved nothing in checkpoints/ of $run_dir, nor PROGRESS"
         fi
     fi
-    if [[ $THEN == resubmit ]]; then settle_successor; fi
+    if [[ $chain == resubmit ]]; then settle_successor; fi
     if [[ -z $goes_on ]]; then return; fi
     say "$goes_on"
     if [[ -z $against ]] && go_on; then
@@ -97,9 +97,9 @@ settle_chain() {    # sets word and status if the chain decides them
     fi
 }
 go_on() {    # sets against if it cannot continue
-    case $THEN in
+    case $chain in
         requeue)    # the same job; Slurm may already requeue it after losing a node
-            say "the job is queued again, for start $(($(count_starts) + 1)) of at most $AT_MOST"
+            say "the job is queued again, for start $(($(count_starts) + 1)) of at most $at_most"
             echo "continued 0" >"$attempt_dir/outcome"
             words=$(scontrol requeue "$job_id" 2>&1) || [[ -e $attempt_dir/lost ]] ||
                 against="Slurm does not take the job back: $words"
@@ -131,7 +131,7 @@ exclude_lost() {
 queue_successor() {
     successor=$run_dir/attempts/after-$job_id
     # In a trap, a bare return would return the status of the interrupted command.
-    if [[ $THEN != resubmit || -e $successor ]] || out_of_starts; then return 0; fi
+    if [[ $chain != resubmit || -e $successor ]] || out_of_starts; then return 0; fi
     if (
         for variable in "${!SLURM_@}"; do [[ $variable == SLURM_CONF ]] || unset "$variable"; done
         sbatch --parsable --dependency="afterany:$job_id" \

@@ -2,7 +2,7 @@ say() { printf 'jobgen: %s\n' "$*" || :; }
 die() { say "error: $*" >&2; exit 1; }
 has() { declare -F -- "$1" >/dev/null; }    # whether this script includes the function
 make_run_folder() {    # with a folder for each start, so that a requeue overwrites nothing
-    run_dir=$PWD/runs/$JOB_NAME/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
+    run_dir=$PWD/runs/$job_name/${first_job:-$job_id} attempt=0 stop='' child='' word='' reason=''
     it=$(cat "$run_dir"/attempts/0/{job,script} 2>/dev/null) || it=''    # numbers are used again
     [[ ${SLURM_RESTART_COUNT-} ]] || ! grep -qs '^[df]' "$run_dir"/attempts/*/outcome || it=${it:+x}
     [[ -z $it || ${first_job-} || $it == "$(echo "${PBS_JOBID:-$job_id}" && cat "$0")" ]] ||
@@ -39,8 +39,7 @@ start_agent() {    # in a process that the agent replaces
     agent
 }
 run_child() {    # run_child COMMAND: in the background, as traps run only in wait; sets status
-    local own=$BASHPID    # in the background, it is the witness's
-    tail --pid="$own" -f /dev/null &>/dev/null & witness=$! && disown
+    tail --pid="$$" -f /dev/null &>/dev/null & witness=$! && disown
     "$@" & child=$!
     if [[ -n ${stop-} ]]; then kill -TERM "$child" || :; fi    # a signal came first
     while status=0; wait "$child" || status=$?; kill -0 "$child" 2>/dev/null; do :; done
@@ -55,13 +54,13 @@ has_lost_peer() {    # has_lost_peer LOG: whether its last error only says that 
 '|no (heartbeat|step) |times out|^Timeout(Error: [^[]| \()|lost con|pleteRead|got 0 bytes'
 }
 find_first_error() {    # sets file and reason: the first failure that is not just a lost peer
-    while read -r file && has_lost_peer "$file"; do peers+=(${NODES[1]:+"$file"}); done < <(
+    while read -r file && has_lost_peer "$file"; do peers+=(${names[1]:+"$file"}); done < <(
         awk -v start=" in start $((attempt + 1));" '/ in start [0-9]+;/ { own = index($0, start) }
             $1 == "rank" { name = FILENAME; sub("[^/]*$", "rank-" $3 ".err", name) }
             $1 == "exitcode" && own && $3 != -15 { print name }
             ' "$run_dir"/logs/*/agent.log | xargs -r -d '\n' ls -tr
-        read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${NODES[index]}/agent.log"
-        find "$attempt_dir/launcher.log" "$run_dir/logs/${NODES[0]}/agent.log" -size +0)
+        read -r index _ <"$attempt_dir/failed" && echo "$run_dir/logs/${names[index]}/agent.log"
+        find "$attempt_dir/launcher.log" "$run_dir/logs/${names[0]}/agent.log" -size +0)
     of='s|.*/logs/([^/]+)/rank-([0-9]+).*|rank \2 on \1, |p; s|.*/logs/(.*)/agent.log|\1, |p'
     reason+=${file:+": $([[ ${peers-} && $file != *.err ]] || sed -nE "$of" <<<"$file")see $file"}
 } 2>/dev/null

@@ -8,7 +8,7 @@ run_rank() {    # runs the program with its own log files
     program
 }
 end_process() {    # end_process STATUS: adds a line; the last process closes the node's record
-    local record=$attempt_dir/node-$node_rank count=${PROCESSES[node_rank]:-${PROCESSES[0]}}
+    local record=$attempt_dir/node-$node_rank count=${processes[node_rank]:-${processes[0]}}
     if (($1)) && has_lost_peer "${attempt_dir%/attempts/*}/logs/$node/rank-$rank.err"; then
         sleep 2    # let the peer that failed first write the file
     fi

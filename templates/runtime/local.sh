@@ -12,10 +12,10 @@ find_job() {    # sets job_id and job_number, which determines the port
 
 find_lost() {    # sets lost and reason; a node whose shells were killed has no record
     local index
-    for index in "${!NODES[@]}"; do
+    for index in "${!names[@]}"; do
         if kill -0 "${launchers[index]}" 2>/dev/null; then continue; fi
         sleep 1    # the guard may be writing it
-        [[ -e $attempt_dir/node-$index.ended ]] || lost=${NODES[index]}
+        [[ -e $attempt_dir/node-$index.ended ]] || lost=${names[index]}
     done
     reason=${lost:+": $lost is lost: its shell was killed"}
 }
@@ -39,7 +39,7 @@ share_gpus() {    # share_gpus COUNT...: how many each node gets, in node order
     export CUDA_VISIBLE_DEVICES
 }
 # torchrun listens on every interface; nodes on this machine need only loopback.
-TORCHRUN_LOOPBACK='
+torchrun_loopback='
 import socket
 from torch.distributed.elastic.rendezvous import static_tcp_rendezvous as rendezvous
 from torch.distributed.run import main

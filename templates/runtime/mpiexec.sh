@@ -8,13 +8,13 @@ find_rank() {    # sets rank, local_rank and node_rank
     node_rank=$rank first=$((rank - local_rank))
     if ! has end_process; then return; fi
     for ((node_rank = 0; first > 0; node_rank++)); do
-        first=$((first - ${PROCESSES[node_rank]:-${PROCESSES[0]}}))
+        first=$((first - ${processes[node_rank]:-${processes[0]}}))
     done
-    ((first == 0 && local_rank < ${PROCESSES[node_rank]:-${PROCESSES[0]}})) ||
+    ((first == 0 && local_rank < ${processes[node_rank]:-${processes[0]}})) ||
         die "rank $rank is number $local_rank on $(uname -n), where this script has put another"
 }
 bring_launcher() {    # bring_launcher COMMAND: modules or the environment may provide it
-    node=${NODES[0]} node_rank=0 local_rank=1 tmp_dir=$attempt_dir
+    node=${names[0]} node_rank=0 local_rank=1 tmp_dir=$attempt_dir
     export JOBGEN_RUN_DIR=$run_dir JOBGEN_NODE=$node
     set +u
     environment

@@ -1,8 +1,8 @@
 tell_nodes() {    # writes what each node needs
-    printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
+    printf '%s\n' "${names[@]}" >"$attempt_dir/nodes"
     printf '%s=%q\n' MASTER_ADDR "$MASTER_ADDR" MASTER_PORT "$MASTER_PORT" work_dir "$PWD" \
         run_end "${run_end-}" script_pid "${script_pid-}" file_mask "$(umask)" >"$attempt_dir/world"
-    say "job $job_id, start $((attempt + 1)), on ${NODES[*]}; logs are in $run_dir"
+    say "job $job_id, start $((attempt + 1)), on ${names[*]}; logs are in $run_dir"
 }
 run_node() {    # the launcher calls this once per node; in direct mode, per process
     attempt_dir=${0%/*} this_script=$0 stop='' child=''

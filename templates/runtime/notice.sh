@@ -1,13 +1,13 @@
-# NOTICE seconds before the walltime ends, a file STOP in the run folder asks the program to stop.
-# LAST_CALL seconds before the end, whatever still runs gets SIGTERM.
+# $notice seconds before the walltime ends, a file STOP in the run folder asks the program to stop.
+# $last_call seconds before the end, whatever still runs gets SIGTERM.
 begin_walltime() {
     printf -v run_end '%(%s)T' -1
-    run_end=${SLURM_JOB_END_TIME:-$((run_end + WALLTIME - SECONDS))} warned='' now=''
+    run_end=${SLURM_JOB_END_TIME:-$((run_end + walltime - SECONDS))} warned='' now=''
     echo "$run_end" >"$attempt_dir/end"
     trap mind_walltime USR1
     trap 'note_signal && stop=SIGTERM && end_early' TERM INT
-    # With TIMER, the script times itself; remind must not hold its output pipe open.
-    if [[ -n ${TIMER-} ]]; then remind "$((WALLTIME - SECONDS - NOTICE))" &>/dev/null & fi
+    # With timer, the script times itself; remind must not hold its output pipe open.
+    if [[ -n ${timer-} ]]; then remind "$((walltime - SECONDS - notice))" &>/dev/null & fi
     if has begin_chain; then begin_chain; fi
 }
 remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
@@ -28,8 +28,8 @@ mind_walltime() {    # unless something has failed already: then the job is abou
         say "the walltime ends in $((run_end - now)) s: the program is asked to stop"
         : >"$run_dir/STOP"
         if has settle_chain; then queue_successor; fi
-        remind "$((NOTICE - LAST_CALL))" &>/dev/null &
-    elif [[ -z $stop ]] && ((SECONDS - warned >= NOTICE - LAST_CALL)); then
+        remind "$((notice - last_call))" &>/dev/null &
+    elif [[ -z $stop ]] && ((SECONDS - warned >= notice - last_call)); then
         stop="the end of the walltime" && end_job
     fi
 }

@@ -10,6 +10,6 @@ find_job() {    # sets job_id and job_number, which determines the port
 }
 loosen_umask() {    # PBS's default is 077; whoever may read the folder may read the logs
     local mode
-    read -r mode < <(stat -c %a "runs/$JOB_NAME/$job_id" "runs/$JOB_NAME" . 2>/dev/null)
+    read -r mode < <(stat -c %a "runs/$job_name/$job_id" "runs/$job_name" . 2>/dev/null)
     if [[ $(umask) == 0077 ]]; then umask "$(printf %o $((022 | ~0$mode & 077)))"; fi
 }

@@ -2,7 +2,7 @@
 # and the network. If anything is wrong on a node, every process says so and the job ends.
 preflight() {
     mkdir -p "$JOBGEN_RUN_DIR/preflight"
-    TORCH_CPP_LOG_LEVEL=ERROR python3 - "${GPUS[${GROUP_RANK:-node_rank}]:-${GPUS[0]}}" <<'END' ||
+    TORCH_CPP_LOG_LEVEL=ERROR python3 - "${gpus[${GROUP_RANK:-node_rank}]:-${gpus[0]}}" <<'END' ||
 import contextlib, datetime, json, os, sys, time, timeit, torch, torch.distributed as dist
 from statistics import median, mode
 env, gpus, plan, began = os.environ, torch.cuda.device_count(), int(sys.argv[1]), time.time()

@@ -2,10 +2,10 @@
 run_processes() {    # run_processes NODE_RANK
     local first=0 number index code status=0 started=() left
     for ((index = 0; index < $1; index++)); do
-        first=$((first + ${PROCESSES[index]:-${PROCESSES[0]}}))
+        first=$((first + ${processes[index]:-${processes[0]}}))
     done
     trap 'kill -TERM "${started[@]}" 2>/dev/null || :' TERM INT HUP
-    for ((number = 0; number < ${PROCESSES[$1]:-${PROCESSES[0]}}; number++)); do
+    for ((number = 0; number < ${processes[$1]:-${processes[0]}}; number++)); do
         bash "$0" run_node "$1" "$((first + number))" "$number" </dev/null &
         started+=($!)
     done

@@ -1,6 +1,6 @@
 # Ray's head is on the first node, which runs the program once all other nodes have joined. Ray ends
 # with the job on each node, and only clients with the job's token can use it.
-JOIN_RAY='
+join_ray='
 import ray, sys, time
 ray.init(log_to_driver=False, logging_level="ERROR")
 end, nodes = time.time() + 600, set(open(sys.argv[1]).read().split())
@@ -29,7 +29,7 @@ start_ray() {    # start_ray OPTIONS...: Ray on this node, and on the first one 
             options+=(--ray-client-server-port="$((MASTER_PORT + 10000))")
         (
             export RAY_ADDRESS=$head:$MASTER_PORT
-            python3 -c "$JOIN_RAY" "$attempt_dir/nodes" 2>>"$log/rank-$rank.err"
+            python3 -c "$join_ray" "$attempt_dir/nodes" 2>>"$log/rank-$rank.err"
             run_rank
         ) &
     fi

@@ -1,4 +1,4 @@
-FAULTS='restart preflight preflight: [^ :]+: 
+faults='restart preflight preflight: [^ :]+: 
 restart launch-failed Task launch for \S+ failed on node (\S+?): (?!Unable to layout|More processors)|Could not run prolog|[Pp]rolog (error|hook failure|failed)|error launching .* on (\S+)|[Uu]nable to (create|contact) .*slurmstepd|slurmstepd: error: execve\(\): \S+/slurm_script: |Munge (en|de)code failed|(srun|slurmstepd): .*Invalid user id|(launch[ _]fail.{3,24}requeued[ _]held|JobHoldMaxRequeue)(: (\S+) could not start it \()?
 restart node-lost ^node lost( \((no sign of life from ([^,)]+)|(\S+) is lost: ))?|\bNODE_FAIL\b|\bBOOT_FAIL\b|DUE TO (\S+ )?NODE FAILURE|Node failure on ([^\s)]+)|job killed: node \d+ \(([^)]+)\)|requested job die|Remote daemon: .* on node (\S+)|\bping (RPC timeout from|failed on) ([\w-]+)|slurm_receive_msgs: \[+([^\]]+)\S* failed|lost communication with its daemon|\bnode has (died|crashed)|\b[Nn]ode .*marked (as )?dead|nothing is heard from ([^\s;]+)|FAILED: (role \S+: )?(\S+)( is lost|: not started): (?!jobgen: )
 restart gpu-error \bXid\b(?!.*: (13|31|43|45)\b).*\d+|[Uu]ncorrectable .{0,20}\berror|GPU.IS.LOST|GPU is lost|fallen off the bus|CUDA error: hardware stack error|Unable to determine the device handle|system not yet initialized|(?i:cuda_?error_?(system_?not_?ready|ecc_?uncorr|hardware_?stack|nvlink_?uncorr))|error in the Fabric Manager or NVSwitches|(all CUDA-capable devices are|CUDA-capable device\(s\) is/are) busy or unavailable|(?i:driver/library version mismatch)
@@ -13,13 +13,13 @@ stop program ^(\[rank\d+\]: ?)?[\w.]*(Syntax|Indentation|Tab|Name|UnboundLocal|A
 export -n SECONDS    # an earlier start passes on the seconds since the allocation began
 choose_nodes() {    # choose_nodes COUNT KEPT: puts nodes to avoid last, except the first KEPT
     job_number=$((10#$job_number + 3571 * attempt))    # for a new port
-    allocated=$(printf '%s\n' "${NODES[@]}")
-    chosen=$(grep -svxF -e "${NODES[*]:0:$2}" "$run_dir/avoid" | cat <(echo "$allocated") - |
+    allocated=$(printf '%s\n' "${names[@]}")
+    chosen=$(grep -svxF -e "${names[*]:0:$2}" "$run_dir/avoid" | cat <(echo "$allocated") - |
         grep -xF -e "$allocated" | tac | awk '!seen[$0]++' | tac | head -n "$1") || :
-    mapfile -t NODES < <(grep -xF -e "$chosen" <<<"$allocated")
+    mapfile -t names < <(grep -xF -e "$chosen" <<<"$allocated")
     find "$run_dir" -name 'rank-*.err' -printf '%p %s\n' >"$attempt_dir/sizes"
 }
-judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
+judge() {    # by faults: sets verdict, cause, rank, nodes, line and good
     local log text pattern lines='' said node last saved start=$((attempt + 1))
     if [[ -z $reason ]]; then reason=" with exit code $status" && find_first_error; fi
     [[ $reason =~ (rank\ ([0-9]+)\ on\ )?([^ ]+),\ see\  ]]
@@ -32,7 +32,7 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
     while [[ -z $lines ]] && read -r verdict cause pattern; do
         lines=$(grep -P -e "$pattern" <<<"${said-$text}")
         if [[ $verdict == last ]]; then said=$(tail -n 1 <<<"$lines") lines=''; fi
-    done <<<"$FAULTS"
+    done <<<"$faults"
     verdict=${verdict:-unknown} cause=${cause:-exit-$status}
     line=$(grep . <<<"${lines:-$text}" | tail -n 1 | grep . || echo "it said nothing")
     if [[ $cause =~ ^(exit|ambig|program) && -n ${peers-} && $file != */rank-* ]]; then
@@ -52,8 +52,8 @@ judge() {    # by FAULTS: sets verdict, cause, rank, nodes, line and good
     good=$(grep -cvxF -e "$(cut -f 1 "$run_dir/bad-nodes")" <<<"$allocated")
     saved=$(find "$run_dir"/{,roles/*/}{checkpoints,PROGRESS} -type f -newer "$attempt_dir/job")
     read -r -a last <"$run_dir/attempts/$((attempt - 1))/verdict"
-    if (($(head -qn 1 "$run_dir"/attempts/*/verdict | grep -cE '^(restart|un)') >= RESTARTS)); then
-        verdict=stop line+=" (after $RESTARTS restarts)"
+    if (($(head -qn 1 "$run_dir"/attempts/*/verdict | grep -cE '^(restart|un)') >= restarts)); then
+        verdict=stop line+=" (after $restarts restarts)"
     elif [[ -z $saved && $rank$verdict$nodes != -restart?* &&
         ($verdict:${last[0]} == unknown:unknown || "$cause $rank" == "${last[*]:1:2}") ]]; then
         verdict=stop line+=" (again, and nothing was saved in between)"
@@ -66,8 +66,8 @@ start_again() {    # starts again in this allocation if the verdict and the time
     [[ $status != 0 && $reason != ": PREEMPTED"* ]] && judge && [[ $verdict != stop ]] || return 0
     ! has is_gone || ! is_gone || good=0
     lost=$(sort -u "$run_dir/avoid" | xargs) lack=(time node)    # the chain excludes them
-    ((good >= ${#NODES[@]} && ${WALLTIME:-SECONDS + 9999} - SECONDS >= NOTICE + 60)) ||
-        { say "this allocation has no ${lack[good < ${#NODES[@]}]} for another start" && return; }
+    ((good >= ${#names[@]} && ${walltime:-SECONDS + 9999} - SECONDS >= notice + 60)) ||
+        { say "this allocation has no ${lack[good < ${#names[@]}]} for another start" && return; }
     say "start $((attempt + 2)) follows in this allocation"
     (word=continued && conclude 1); unset JOBGEN_AGENT    # marks what to kill
     grep -slzxF "JOBGEN_AGENT=$tmp_dir" /proc/[0-9]*/environ | cut -d / -f 3 | xargs -r kill -9 2>&-

@@ -3,11 +3,11 @@ declare -A pid_of=() may_end=() && known=()
 enter_role() { . "$1"; }    # enter_role FILE [FUNCTION]: makes this shell the script of one role
 if [[ $0 == */attempts/*/script && -e ${0%/*}/role ]]; then enter_role "${0%/*}/role" "$@"; fi
 deal_nodes() {    # deal_nodes ROLE FIRST COUNT: exports its addresses to all roles
-    local name=${1^^} nodes=("${ADDRESSES[@]:$2:$3}")
+    local name=${1^^} nodes=("${addresses[@]:$2:$3}")
     last=$1 known+=("${name}_ADDR=${nodes[0]}" "${name}_HOSTS=$(IFS=, && echo "${nodes[*]}")"
         "${name}_PORT=$((20000 + 10#$job_number % 250 * 40 + ${#known[@]} * 4 / 3))")    # unique
     export "${known[@]}"
-    printf '%s\n' "${NODES[@]}" >"$attempt_dir/nodes"
+    printf '%s\n' "${names[@]}" >"$attempt_dir/nodes"
 }
 start_role() {    # start_role ROLE [alone] [notice]: alone may end first; notice gets STOP
     say "$1 starts; its logs are in $run_dir/roles/$1"
@@ -21,7 +21,7 @@ start_role() {    # start_role ROLE [alone] [notice]: alone may end first; notic
         ln -s "../../roles/$1/attempts/$attempt" "$above/start-of-$1"
         if [[ ${!#} == notice ]]; then ln -s ../../STOP "$run_dir/STOP"; fi
         echo "export ${known[*]}; job_id=${first_job%%/*} above=${above@Q} role=$1" \
-            "script_node=${ADDRESSES[0]} NODES=(${NODES[*]}); as_$1 \${2-}" >"$attempt_dir/role"
+            "script_node=${addresses[0]} names=(${names[*]}); as_$1 \${2-}" >"$attempt_dir/role"
         enter_role "$attempt_dir/role"; run_job; exit "$status"
     ) &
     pid_of[$1]=$! may_end[$1]=${2-}

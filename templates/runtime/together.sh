@@ -1,5 +1,5 @@
-# Each job of the array runs TOGETHER tasks side by side, each in a copy of this script with its own
-# GPUs and run folder. A failed task stops no other.
+# Each job of the array runs $node_tasks tasks side by side, each in a copy of this script with GPUs
+# and a run folder of its own. A failed task stops no other.
 find_task() {    # sets job_id and job_number
     job_id=${SLURM_ARRAY_JOB_ID:-${job_id%_*}}
     if [[ ${JOBGEN_SHARED-} != "$$" ]]; then run_together; fi
@@ -11,20 +11,20 @@ find_task() {    # sets job_id and job_number
 }
 run_together() {    # exits with 0 only if all tasks do
     local first index folder code worst=0 devices=() own=() started=()
-    first=$((${PBS_ARRAY_INDEX:-${SLURM_ARRAY_TASK_ID:-0}} * TOGETHER))
+    first=$((${PBS_ARRAY_INDEX:-${SLURM_ARRAY_TASK_ID:-0}} * node_tasks))
     node=$(uname -n)
-    if has check_gpus; then check_gpus "$((TOGETHER * GPUS))"; fi
-    mapfile -t devices < <(seq 0 "$((TOGETHER * GPUS - 1))")
+    if has check_gpus; then check_gpus "$((node_tasks * task_gpus))"; fi
+    mapfile -t devices < <(seq 0 "$((node_tasks * task_gpus - 1))")
     if [[ -n ${CUDA_VISIBLE_DEVICES-} ]]; then IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"; fi
     trap 'kill -TERM "${started[@]}" 2>/dev/null || :' TERM INT
     trap 'kill -USR1 "${started[@]}" 2>/dev/null || :' USR1
-    for ((index = first; index < TASKS && index < first + TOGETHER; index++)); do
-        folder=runs/$JOB_NAME/${job_id}_$index
+    for ((index = first; index < task_count && index < first + node_tasks; index++)); do
+        folder=runs/$job_name/${job_id}_$index
         if [[ -n ${SLURM_RESTART_COUNT-} && -e $folder/DONE ]]; then continue; fi
         mkdir -p "$folder"
-        own=("${devices[@]:(index - first) * GPUS:GPUS}")
-        if ((GPUS)); then CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${own[*]}"); fi
-        if ((GPUS)); then export CUDA_VISIBLE_DEVICES; fi
+        own=("${devices[@]:(index - first) * task_gpus:task_gpus}")
+        if ((task_gpus)); then CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${own[*]}"); fi
+        if ((task_gpus)); then export CUDA_VISIBLE_DEVICES; fi
         JOBGEN_TASK=$index start_copy "$0" >>"$folder/job.out" 2>&1 &
         started[index]=$!
     done
@@ -35,7 +35,7 @@ run_together() {    # exits with 0 only if all tasks do
             kill -0 "${started[index]}" 2>/dev/null || break    # a signal interrupts wait only
         done
         if ((code)); then worst=$code; fi
-        say "task $index ended with exit code $code, see runs/$JOB_NAME/${job_id}_$index"
+        say "task $index ended with exit code $code, see runs/$job_name/${job_id}_$index"
     done
     exit "$worst"
 }

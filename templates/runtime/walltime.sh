@@ -1,6 +1,6 @@
 begin_walltime() {    # no scheduler ends the job, so the script does
-    trap '((SECONDS < WALLTIME)) || { stop="the walltime of $WALLTIME s" && end_job; }' USR1
-    remind "$((WALLTIME - SECONDS))" &>/dev/null &
+    trap '((SECONDS < walltime)) || { stop="the walltime of $walltime s" && end_job; }' USR1
+    remind "$((walltime - SECONDS))" &>/dev/null &
 }
 remind() {    # remind SECONDS: then sends USR1 to this script if it still runs
     local end=$((SECONDS + $1))

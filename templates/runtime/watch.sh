@@ -3,7 +3,7 @@ run_job() {    # sets status from the nodes' own records, since pbsdsh always re
     local patience=45 index
     lost='' launchers=()
     tell_nodes
-    for index in $(if has bring_launcher; then echo 0; else echo "${!NODES[@]}"; fi); do
+    for index in $(if has bring_launcher; then echo 0; else echo "${!names[@]}"; fi); do
         launch "$index" >>"$attempt_dir/launcher.log" 2>&1 </dev/null &
         launchers+=("$!")
     done
@@ -19,8 +19,8 @@ run_job() {    # sets status from the nodes' own records, since pbsdsh always re
 }
 is_over() {    # whether every node is lost or has recorded its end
     local index
-    for index in "${!NODES[@]}"; do
-        [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${NODES[index]} "* ]] || return 1
+    for index in "${!names[@]}"; do
+        [[ -e $attempt_dir/node-$index.ended || " $lost " == *" ${names[index]} "* ]] || return 1
     done
 }
 end_job() { :; }    # run_job ends the nodes

@@ -63,7 +63,7 @@ def reached_at(site: str, node: str, *, hosts: dict[str, str], tmp_path: Path) -
     fake.write_text("#!/bin/bash\ncase $2 in\n" + "\n".join([*lines, "*) exit 2 ;;", "esac\n"]))
     fake.chmod(0o755)
     program = f'set -euo pipefail\nPATH={fake.parent}:$PATH\ndie() {{ echo "$*" >&2; exit 1; }}\n'
-    program += f"uname() {{ echo here; }}\n{functions}\nnode={node} NODES=({node} other)\n"
+    program += f"uname() {{ echo here; }}\n{functions}\nnode={node} names=({node} other)\n"
     program += f'{first}\n{line}\n[[ $address == "$MASTER_ADDR" ]] && echo "$address"'
     ended = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
     return ended.returncode, (ended.stdout or ended.stderr).strip()

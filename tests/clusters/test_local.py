@@ -408,3 +408,30 @@ def test_the_script_runs_without_jobgen_and_at_its_end_lets_go_of_its_output(
     assert done.returncode == 0, done.stdout
     (folder,) = (tmp_path / "runs" / "reduce").iterdir()
     assert len(Job(folder.name, tmp_path, "reduce").ranks()) == 4
+
+
+@pytest.mark.parametrize("mode", ["torchrun", "direct", "plain"])
+def test_no_name_is_too_common_for_a_variable_or_a_setup(tmp_path: Path, mode: str) -> None:
+    """The script has names of its own, for nodes, GPUs, tasks, the walltime, and its job."""
+    names = (
+        "NODES",
+        "GPUS",
+        "PROCESSES",
+        "TASKS",
+        "WALLTIME",
+        "JOB_NAME",
+        "TIMER",
+        "NOTICE",
+        "ADDRESSES",
+    )
+    (tmp_path / "p.py").write_text(f"import os\nprint(*(os.environ[one] for one in {names}))\n")
+    setup = "node=x rank=9 local_rank=9 node_rank=9 names=x processes=9 walltime=1 job_name=x"
+    told = run(
+        tmp_path,
+        launch={"mode": mode, "processes_per_node": 2},
+        environment={"variables": {name: f"own-{name}" for name in names}, "setup": setup},
+        run={"script": "p.py"},
+    )
+    assert told.wait() == "done 0", told.everything()
+    said = [path.read_text() for path in told.run_dir.glob("logs/*/rank-*.out")]
+    assert said == [" ".join(f"own-{name}" for name in names) + "\n"] * 4

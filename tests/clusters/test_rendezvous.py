@@ -121,9 +121,9 @@ def test_ranks_follow_the_schedulers_order_from_ten_nodes_on(tmp_path: Path) -> 
         run={"command": ["sh", "-c", 'echo "$RANK"']},
     )
     script = render(plan_of(content, site="slurm-generic"))
-    assert "MASTER_ADDR=${NODES[0]}\n" in script
+    assert "MASTER_ADDR=${names[0]}\n" in script
     # Both are this machine, where no n9 is known.
-    script = script.replace("MASTER_ADDR=${NODES[0]}\n", "MASTER_ADDR=127.0.0.1\n")
+    script = script.replace("MASTER_ADDR=${names[0]}\n", "MASTER_ADDR=127.0.0.1\n")
     (tmp_path / "job.sbatch").write_text(script)
     port = 20000 + os.getpid() % 10000
     around = {"SLURM_JOB_ID": str(port), "SLURM_JOB_NODELIST": "n[9-10]"}

@@ -14,7 +14,7 @@ CORE = ROOT / "templates" / "runtime" / "core.sh"
 FIND = r"""
 eval "$(sed -nE '/^(has_lost_peer|find_first_error)\(\)/,/^\}/p' "$1")"
 run_dir=$2 attempt_dir=$2/attempts/$3 attempt=$3 job_id=1 reason=''
-mapfile -t NODES <"$attempt_dir/nodes"
+mapfile -t names <"$attempt_dir/nodes"
 find_first_error
 echo "$reason"
 """

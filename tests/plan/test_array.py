@@ -543,7 +543,7 @@ def test_tasks_that_share_a_node_ask_for_it_together(scheduler: str, lines: list
     script = render(plan)
     sign = "#SBATCH" if scheduler == "slurm" else "#PBS"
     assert [line for line in lines if f"{sign} {line}\n" not in script] == []
-    assert "TASKS=6 TOGETHER=4 GPUS=1 " in script
+    assert "task_count=6 node_tasks=4 task_gpus=1 " in script
     assert "export OMP_NUM_THREADS=12\n" in script
     assert "--nproc-per-node=1 " in script
     assert '-l 30 --id="$CUDA_VISIBLE_DEVICES" ' in script
@@ -559,7 +559,7 @@ def test_tasks_that_share_a_node_ask_for_it_together(scheduler: str, lines: list
 @pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
 def test_tasks_that_fit_one_node_are_one_job(scheduler: str) -> None:
     script = render(plan_of(SHARED, "array.together=8", scheduler=scheduler))
-    assert "TASKS=6 TOGETHER=6 " in script
+    assert "task_count=6 node_tasks=6 " in script
     assert not re.search(r"^#(SBATCH --array|PBS -J)", script, re.M)
 
 
@@ -569,7 +569,7 @@ def test_one_task_alone_and_those_of_this_machine_share_nothing() -> None:
         render(plan_of(SHARED, scheduler="local")),
         render(resolve(load(SHARED), scheduler="slurm", task=1)),
     ):
-        assert "TOGETHER" not in script
+        assert "node_tasks" not in script
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_restarts_are_starts_of_the_chain_too() -> None:
         "on_walltime: {then: requeue, at_most: 4}\non_failure: {then: restart, at_most: 2}\n"
     )
     script = render(plan_of(chain, scheduler="slurm"))
-    assert "\nRESTARTS=2 " in script
-    assert "THEN=requeue AT_MOST=6 " in script
+    assert "\nrestarts=2 " in script
+    assert "chain=requeue at_most=6 " in script
 
 
 @pytest.mark.parametrize(

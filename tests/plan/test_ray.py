@@ -34,7 +34,7 @@ def test_each_node_has_one_process_and_ray_all_of_its_cpus_and_gpus() -> None:
 def test_nodes_with_different_gpus_say_their_own() -> None:
     script = render(plan(SPEC.replace("gpus_per_node: 8", "gpus_per_node: [8, 4]"), "pbs"))
     assert "local gpus=(8 4)" in script
-    assert '--num-gpus="${gpus[node_rank]}"' in script
+    assert '--num-gpus="${shares[node_rank]}"' in script
 
 
 def test_on_this_machine_ray_counts_what_it_sees() -> None:

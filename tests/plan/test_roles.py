@@ -73,8 +73,8 @@ def test_roles_that_say_gpus_share_nodes_and_each_has_its_own() -> None:
     shared = SPEC.replace("nodes: 3", "nodes: 1").replace("nodes: 1\n", "gpus: 3\n")
     shared = shared.replace("  train:\n", "  train:\n    gpus: 1\n")
     script = render(plan(shared))
-    assert "${gpus[*]:0:3}" in script
-    assert "${gpus[*]:3:1}" in script
+    assert "${devices[*]:0:3}" in script
+    assert "${devices[*]:3:1}" in script
     assert script.count("--relative=0 --overlap") == 2
     more = complaints(shared.replace("gpus: 3\n", "gpus: 5\n"))
     assert any(

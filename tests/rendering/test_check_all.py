@@ -108,7 +108,7 @@ def test_what_makes_a_script_stale_is_blocked_and_else_let_through(
         "a changed base": lambda: change("base.yaml", "nodes: 2", "nodes: 3"),
         "changed defaults of the project": lambda: change(".jobgen.yaml", "ours", "theirs"),
         "a deleted spec": lambda: git("rm", "-q", "quickstart.yaml"),
-        "an edited local script": lambda: change("quickstart.sh", "JOB_NAME=a", "JOB_NAME=b"),
+        "an edited local script": lambda: change("quickstart.sh", "job_name=a", "job_name=b"),
         "an edited batch script": lambda: change("exp/job.sbatch", "--nodes=2", "--nodes=4"),
         "a spec that is wrong": lambda: change("exp/job.yaml", "name: a", "name: a b"),
     }

@@ -65,7 +65,7 @@ def preflight(
     stand_in.chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    script = f". {RUNTIME}/core.sh; . {RUNTIME}/preflight.sh; GPUS=({gpus}); preflight; echo began"
+    script = f". {RUNTIME}/core.sh; . {RUNTIME}/preflight.sh; gpus=({gpus}); preflight; echo began"
     processes = []
     for rank, node in enumerate(nodes):
         own = {

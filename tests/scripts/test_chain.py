@@ -21,7 +21,7 @@ def test_a_full_disk_is_no_loss_of_nodes(tmp_path: Path, node: str) -> None:
     program = f"""
         has() {{ false; }}; say() {{ echo "$*"; }}
         . {ROOT}/templates/runtime/chain.sh
-        AT_MOST=3 THEN=requeue NODES=(n1 n2) attempt=0 run_dir={tmp_path} attempt_dir={tmp_path}
+        at_most=3 chain=requeue names=(n1 n2) attempt=0 run_dir={tmp_path} attempt_dir={tmp_path}
         word='' lost='' stop='' warned='' status=1 SLURMD_NODENAME={node}
         settle_chain
         echo "$word$status$reason"
@@ -33,7 +33,7 @@ def test_a_full_disk_is_no_loss_of_nodes(tmp_path: Path, node: str) -> None:
 SETTLE = """
     has() { [[ $1 == settle_chain ]]; }; say() { echo "$*"; }
     . templates/runtime/chain.sh; . templates/runtime/notice.sh
-    AT_MOST=3 THEN=held NODES=(n1 n2) attempt=0 run_dir=$1 attempt_dir=$1 run_end=9999999999
+    at_most=3 chain=held names=(n1 n2) attempt=0 run_dir=$1 attempt_dir=$1 run_end=9999999999
     word='' lost='' stop='' warned=$2 status=$3 reason=$4
     settle_walltime
     echo "$word $status"
@@ -83,7 +83,7 @@ def test_a_node_on_which_the_script_itself_goes_on_is_not_lost(
     (tmp_path / "nodes").touch()
     if failed:
         (tmp_path / "failed").write_text(failed)
-    program = SETTLE.replace("THEN=held NODES=(n1 n2)", "THEN=requeue NODES=(n1 n2 n3)")
+    program = SETTLE.replace("chain=held names=(n1 n2)", "chain=requeue names=(n1 n2 n3)")
     program = program.replace("lost=''", f"SLURMD_NODENAME=n1 lost={lost} job_id=7 killed=''")
     program = program.replace(
         "settle_walltime",
@@ -104,7 +104,7 @@ def test_only_where_a_job_can_exclude_nodes_does_the_run_go_on_without_them(
 ) -> None:
     (tmp_path / "nodes").write_text("n1\nn2\n")
     (tmp_path / "progress").write_text("before")
-    program = SETTLE.replace("THEN=held", f"THEN={then}").replace("lost=''", "lost=n2")
+    program = SETTLE.replace("chain=held", f"chain={then}").replace("lost=''", "lost=n2")
     program = program.replace("settle_walltime", "settle_successor() { :; }; settle_walltime")
     argv = ["bash", "-c", program, "settle", tmp_path, "", "1", ""]
     said = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT).stdout.splitlines()[0]
@@ -140,7 +140,7 @@ def test_a_notice_that_comes_after_a_failure_asks_nobody(tmp_path: Path, failed:
     program = f"""
         has() {{ false; }}; say() {{ echo "$*"; }}; remind() {{ :; }}
         . {ROOT}/templates/runtime/notice.sh
-        attempt_dir=$PWD run_dir=$PWD warned='' stop='' run_end=0 NOTICE=60 LAST_CALL=30
+        attempt_dir=$PWD run_dir=$PWD warned='' stop='' run_end=0 notice=60 last_call=30
         mind_walltime; echo "${{warned:+asked}}"
     """
     run = ["bash", "-c", program]

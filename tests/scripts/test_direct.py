@@ -14,7 +14,7 @@ def test_two_processes_that_end_at_once_both_end_well(tmp_path: Path) -> None:
     program = f"""
 set -euo pipefail
 . {RUNTIME}/direct.sh
-cd {tmp_path}; attempt_dir=$PWD node=n1 node_rank=0 PROCESSES=(2)
+cd {tmp_path}; attempt_dir=$PWD node=n1 node_rank=0 processes=(2)
 wc() {{
     until [[ -e node-0.ended || $(command wc -l <node-0.ranks) == 2 ]]; do :; done
     sleep 0.2
@@ -39,7 +39,7 @@ def test_the_code_of_a_node_is_that_of_its_processes(code: int, tmp_path: Path) 
     program = f"""
 set -euo pipefail
 . {RUNTIME}/processes.sh
-PROCESSES=(2)
+processes=(2)
 wait() {{
     if [[ $1 == -n ]]; then builtin wait "${{started[@]}}" || :; return 127; fi
     builtin wait "$@"

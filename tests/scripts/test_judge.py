@@ -9,7 +9,7 @@ from support import ROOT
 JUDGE = """
 set +eu
 for file in core $4 restart; do . "$1/$file.sh"; done
-RESTARTS=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 NODES=(n1 n2)
+restarts=3 run_dir=$2 attempt=$3 attempt_dir=$2/attempts/$3 names=(n1 n2)
 chosen=$'n1\\nn2' lost=$5
 reason=${lost:+": $6${lost% *} is lost: Slurm says that it has failed"}
 status=1
@@ -178,9 +178,9 @@ def test_bad_nodes_are_chosen_last_and_before_them_the_suspected(
     program = f"""
         set -euo pipefail
         . {ROOT}/templates/runtime/restart.sh
-        run_dir=$PWD attempt_dir=$PWD attempt=1 job_number=7 NODES=(n1 n2 n3 n4)
+        run_dir=$PWD attempt_dir=$PWD attempt=1 job_number=7 names=(n1 n2 n3 n4)
         choose_nodes {count} {kept}
-        echo "${{NODES[*]}}"
+        echo "${{names[*]}}"
     """
     done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"{nodes}\n", "")

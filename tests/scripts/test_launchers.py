@@ -16,7 +16,7 @@ def run(program: str, *, tools: Path, **variables: str) -> tuple[int, str]:
     text = f"""
         . {RUNTIME}/core.sh; . {RUNTIME}/mpiexec.sh
         environment() {{ :; }}
-        NODES=(n1 n2) attempt_dir=/a run_dir=/r
+        names=(n1 n2) attempt_dir=/a run_dir=/r
         {program}
     """
     ended = subprocess.run(

@@ -98,7 +98,7 @@ def test_a_node_of_this_machine_has_the_gpus_it_asks_for(
     script = render(plan)
     function = re.search(r"^share_gpus\(\) \{.*?^\}", script, re.M | re.S)
     call = re.search(r"^    share_gpus.*", script, re.M)
-    values = re.search(r"^PROCESSES=.*", script, re.M)
+    values = re.search(r"^processes=.*", script, re.M)
     assert function
     assert call
     assert values
@@ -125,7 +125,7 @@ def test_roles_on_one_node_have_gpus_of_their_own(
     plan = plan_of((ROOT / "examples/roles/evaluate.yaml").read_text(), scheduler=scheduler)
     script = render(plan)
     functions = re.findall(r"^share_gpus\(\) \{.*?^\}", script, re.M | re.S)
-    calls = re.findall(r"^    (?:.*share_gpus .*|IFS=, read -ra gpus .*\n.*)", script, re.M)
+    calls = re.findall(r"^    (?:.*share_gpus .*|IFS=, read -ra devices .*\n.*)", script, re.M)
     write_smi(tmp_path, 4)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     env |= {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}

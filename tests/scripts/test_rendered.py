@@ -21,6 +21,7 @@ from jobgen.plan.resolve import resolve
 from jobgen.rendering.render import render
 from jobgen.rendering.runtime import split_script
 from jobgen.spec.load import load
+from jobgen.spec.value_types import is_taken
 
 CPUS = {"cpus_per_node": 2}
 
@@ -44,6 +45,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, text in ALL.items():
         (folder / f"{name}.sh").write_text(text)
     return sorted(folder.iterdir())
+
+
+def test_the_script_s_own_names_are_in_lower_case(files: list[Path]) -> None:
+    """So none of them is a variable of the program: a spec refuses names in lower case."""
+    for path in files:
+        code = re.sub(r"""'[^']*'|"[^"]*"|(?m:^ *#.*$)""", "", path.read_text())
+        own = {*re.findall(r"(?<![\w$<-])([A-Z][A-Z0-9_]*)(?:\[[^]\n]*\])?\+?=", code)}
+        own |= {*re.findall(r"\b(?:mapfile|read) [^<\n]*?\b([A-Z]\w+)\b", code)}
+        exported = {*re.findall(r"\b[A-Z]\w+", " ".join(re.findall(r"\bexport ([^;|&\n]*)", code)))}
+        own = {name for name in own - exported if not is_taken(name) and name != "A"}  # a spec's
+        assert all(name.startswith(("SLURM_", "PBS_", "LC_ALL", "TORCH_")) for name in own), own
 
 
 def test_bash_can_parse_it(files: list[Path]) -> None:
@@ -141,7 +153,7 @@ def test_every_node_runs_one_agent(subtests: pytest.Subtests) -> None:
                 assert '--rdzv-endpoint="$tmp_dir/rendezvous" ' in agent
             elif "c10d" in agent:
                 assert name.startswith(("command", "range of nodes"))
-                assert ' exec python3 -c "$TORCHRUN_C10D" ' in agent
+                assert ' exec python3 -c "$torchrun_c10d" ' in agent
                 assert '--rdzv-conf="is_host=$((node_rank == 0)),' in agent
             else:
                 assert '--node-rank="$node_rank"' in agent
@@ -207,7 +219,7 @@ def test_the_order_of_pbs_nodes_is_that_of_the_allocation(tmp_path: Path) -> Non
     scripts = [script for script in scripts_for("pbs").values() if "exec pbsdsh" in script]
     (nodes,) = {line for script in scripts for line in lines_with('"$PBS_NODEFILE")', script)[:1]}
     (slot,) = {line for script in scripts for line in lines_with("slot=$(awk", script)}
-    program = f'{nodes}\nfind_slot() {{ {slot}\n echo "${{NODES[$1]}} $slot"; }}\n'
+    program = f'{nodes}\nfind_slot() {{ {slot}\n echo "${{names[$1]}} $slot"; }}\n'
     program += "for index in 0 1 2; do find_slot $index; done"
     environment = {**os.environ, "PBS_NODEFILE": str(tmp_path / "nodefile")}
     printed = subprocess.run(["bash", "-c", program], env=environment, capture_output=True)

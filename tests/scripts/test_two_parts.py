@@ -71,8 +71,8 @@ def test_part_2_is_bounded() -> None:
         assert text.count("\n") <= most, (path.stem, site)
     for file in FILES:
         for line in file.read_text().splitlines():
-            # A line a cause in FAULTS.
-            data = re.match("(FAULTS=.)?(restart|stop|unknown|last) ", line)
+            # A line a cause in faults.
+            data = re.match("(faults=.)?(restart|stop|unknown|last) ", line)
             assert data or len(line) <= 100, f"{file.name}: {line}"
 
 
@@ -182,7 +182,7 @@ NO_COPY = """
     conclude() { :; }
     cp() { touch "$2"; }    # of this script, which is none
     sed() { :; }
-    JOB_NAME=a
+    job_name=a
 """
 
 
@@ -304,7 +304,7 @@ def test_a_body_whose_tasks_failed_is_not_said_to_have_ended_well(
     program = f"""
         environment() {{ :; }}; program() {{ echo '{prints}'; exit {status}; }}
         find_first_error() {{ :; }}
-        NODES=(n1) job_id=7 attempt=1 word='' reason='' stop='' child=''
+        names=(n1) job_id=7 attempt=1 word='' reason='' stop='' child=''
         attempt_dir=$PWD run_dir=$PWD; printf '%4096s' '' >reserved
         run_job; conclude "$status"
     """
@@ -357,8 +357,8 @@ def test_a_start_follows_only_in_an_allocation_that_is_still_there(
         judge() {{ verdict=restart good=1; }}; conclude() {{ :; }}
         echo 'timeout 30 tail -s 0.1 --pid=$old -f nodes && echo "starts${{JOBGEN_AGENT-}}"' >script
         : >nodes >avoid
-        attempt_dir=$PWD run_dir=$PWD this_script=script attempt=0 SLURM_JOB_ID=7 NODES=(n1)
-        stop='' word='' warned='' reason='' status=1 NOTICE=0 tmp_dir=$PWD
+        attempt_dir=$PWD run_dir=$PWD this_script=script attempt=0 SLURM_JOB_ID=7 names=(n1)
+        stop='' word='' warned='' reason='' status=1 notice=0 tmp_dir=$PWD
         export JOBGEN_AGENT=$PWD
         sleep 60 >&- 2>&- & disown; export old=$!
         until grep -qzxF "JOBGEN_AGENT=$PWD" /proc/$old/environ; do :; done
@@ -380,7 +380,7 @@ def test_what_a_job_excludes_itself_stays_excluded(tmp_path: Path, given: str, s
         }}
         sbatch() {{ printf '%s\\n' "$@" | sed -n 's/^--exclude=/sbatch /p' >>asked; echo 8; }}
         . {RUNTIME}/chain.sh
-        attempt_dir=$PWD/attempts run_dir=$PWD attempt=0 AT_MOST=2 THEN=resubmit job_id=7
+        attempt_dir=$PWD/attempts run_dir=$PWD attempt=0 at_most=2 chain=resubmit job_id=7
         mkdir attempts; echo n3 | tee attempts/lost >avoid; this_script=x
         exclude_lost
         queue_successor
@@ -409,7 +409,7 @@ def test_of_what_sbatch_prints_the_next_job_is_kept(
         . {RUNTIME}/chain.sh
         scontrol() {{ :; }}
         sbatch() {{ echo "{printed}"; }}
-        attempt_dir=$PWD run_dir=$PWD attempt=0 AT_MOST=2 THEN=resubmit job_id=7 this_script=x
+        attempt_dir=$PWD run_dir=$PWD attempt=0 at_most=2 chain=resubmit job_id=7 this_script=x
         queue_successor
     """
     done = call(program, folder=tmp_path)
@@ -427,7 +427,7 @@ def test_a_lost_node_that_a_chain_excludes_is_named(tmp_path: Path, code: int) -
         esac; }}
         sleep() {{ :; }}
         . {RUNTIME}/chain.sh
-        attempt_dir=$PWD run_dir=$PWD attempt=0 AT_MOST=2 THEN=requeue job_id=7
+        attempt_dir=$PWD run_dir=$PWD attempt=0 at_most=2 chain=requeue job_id=7
         against='' lost_nodes=n3
         echo n3 | tee lost >avoid
         go_on
@@ -465,7 +465,7 @@ def test_a_job_that_is_killed_right_after_its_signal_counts_as_cancelled(
 
 def test_a_failure_of_which_there_is_no_file_names_none(tmp_path: Path) -> None:
     program = """
-        attempt=0 attempt_dir=$PWD run_dir=$PWD NODES=(n1) reason=' with exit code 1'
+        attempt=0 attempt_dir=$PWD run_dir=$PWD names=(n1) reason=' with exit code 1'
         find_first_error
         echo "$reason"
     """
@@ -752,7 +752,7 @@ def test_the_first_error_is_not_of_a_process_that_has_only_lost_another(
         (folder / f"rank-{rank}.err").write_text(text)
         subprocess.run(["sleep", "0.02"], check=True)
     program = """
-        run_dir=$PWD attempt_dir=$PWD attempt=1 NODES=(n1) reason=''
+        run_dir=$PWD attempt_dir=$PWD attempt=1 names=(n1) reason=''
         set +eu
         find_first_error
         echo "$reason"
@@ -778,7 +778,7 @@ def test_umask_is_loosened_as_far_as_the_folder_is_open(
     """PBS's default is 077: who may read the folder may read the logs, and nobody else may."""
     (tmp_path / where).mkdir(parents=True, exist_ok=True)
     (tmp_path / where).chmod(mode)
-    program = f"JOB_NAME=a job_id=7; umask {mask}; loosen_umask; umask"
+    program = f"job_name=a job_id=7; umask {mask}; loosen_umask; umask"
     done = call(program, "pbs", folder=tmp_path)
     assert done.stdout == f"{loosened}\n", done.stderr
 

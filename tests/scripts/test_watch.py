@@ -14,7 +14,7 @@ def looks(folder: Path, *rounds: str) -> list[str]:
     program = [
         "set -euo pipefail",
         f"cd {folder}; attempt_dir=$PWD run_dir=$PWD",
-        "NODES=(n1 n2.x n3) reason=''",
+        "names=(n1 n2.x n3) reason=''",
         f". {RUNTIME}/watch.sh; . {RUNTIME}/lost.sh; lost=''",
         "sleep 600 & launchers=($!); trap 'kill $launchers' EXIT",
     ]
@@ -85,7 +85,7 @@ def test_a_role_gives_signs_while_the_node_of_the_script_answers(tmp_path: Path)
 
 
 def test_readmes_bound_is_that_of_the_signs_of_life() -> None:
-    found = re.search(r"^BEAT=(\d+) SILENT=(\d+) ", (RUNTIME / "lost.sh").read_text(), re.M)
+    found = re.search(r"^pause=(\d+) most_same=(\d+) ", (RUNTIME / "lost.sh").read_text(), re.M)
     assert found
     beat, silent = map(int, found.groups())
     believed = 60  # nfs(5), acregmax: how long the first node may see an old sign

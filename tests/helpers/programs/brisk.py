@@ -8,7 +8,9 @@ read = runtime.read_text
 
 def read_brisk(path: str) -> str:
     """A file of the runtime, with other numbers."""
-    return read(path).replace("BEAT=20 SILENT=6 MISSING=15", "BEAT=2 SILENT=10 MISSING=30")
+    return read(path).replace(
+        "pause=20 most_same=6 most_absent=15", "pause=2 most_same=10 most_absent=30"
+    )
 
 
 runtime.read_text = read_brisk
