@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 
 from jobgen.programs.arguments import read_arguments
@@ -14,7 +14,7 @@ from jobgen.programs.project import list_plain
 from jobgen.programs.remark import JobSize, read_rules
 from jobgen.programs.source import Source
 from jobgen.programs.text import Call, read_form, spell_form
-from jobgen.review.settings import list_settings, sum_settings
+from jobgen.review.settings import list_settings
 
 PYTHON = "Python {}.{}".format(*sys.version_info)
 # Variables that every process has.
@@ -40,15 +40,14 @@ class Case:
         self.told = f"{source.project.code}\n{size.setup}"
         self.passed, self.swept = _list_options(self.words), _list_options(size.swept[0])
         self.settings = [*list_settings(["", *self.words])]  # the program itself comes before them
-        settings = _tell_settings(*sum_settings(self.settings), source.project.code)
-        known = _tell(size) | settings
+        known = _tell(size)
         source.tell(known, {})
         tasks = [(*(size.arguments or ()), *one) for one in size.swept]
         self.read = read_arguments(source, tasks, given=size.arguments is not None)
-        source.tell(known, {**self.read.options, **settings})
+        source.tell(known, self.read.options)
         self.off = "" if self._find_groups() else source.find_denied("makes")
         if not self.read.sure:
-            source.tell(known, settings)
+            source.tell(known, {})
         self.values = size._asdict() | {
             "few": size.processes - 2,
             "all_gpus": size.nodes * size.gpus,
@@ -152,27 +151,3 @@ def _tell(size: JobSize) -> dict[str, object]:
     known["os.LOCAL_WORLD_SIZE"] = str(size.processes)
     asked = ("dist.get_world_size()", "torch.distributed.get_world_size()", "get_world_size()")
     return known | dict.fromkeys(asked, size.world_size)
-
-
-def _find_keepers(file: str, code: str) -> set[str]:
-    """Return the names that keep what a program reads of a file; none if it reads two such."""
-    loads = [*read_form(f"loads-{file.rpartition('.')[2]}").finditer(code)]
-    if len(loads) != 1:
-        return set()
-    line = code[: loads[0].start()].rpartition("\n")[2]
-    return {*read_form("keeps").findall(line), *read_form("settings").findall(code)}
-
-
-def _tell_settings(file: str, values: Mapping[str, object], code: str) -> dict[str, object]:
-    """Return what the job's one file of settings holds, by the names that keep it, as in cfg.lr."""
-    keepers = _find_keepers(file, code)
-    part, change = (spell_form(f"{one}-settings") for one in ("part", "change"))
-    if not keepers or re.search(change.replace("NAMES", "|".join(keepers)), code):
-        return {}
-    parts = re.findall(part.replace("NAMES", "|".join(keepers)), code)
-    return {
-        f"{name}{key.removeprefix(above)}": value
-        for name, above in [*((f"{one}.", "") for one in keepers), *parts]
-        for key, value in values.items()
-        if key.startswith(above)
-    }

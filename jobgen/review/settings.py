@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -19,8 +19,6 @@ from jobgen.spec.yaml_nodes import parse_value, walk_leaves
 
 _MOST_BYTES = 30_000  # of a configuration file, which take some 20 ms
 Settings = tuple[tuple[str, str], ...]
-_OF_FILE = re.compile(r"(.+\.(?:ya?ml|json|toml)):(.+)")  # a key in a file of settings
-_LITERALS = {"true": True, "false": False, "null": None}
 
 
 def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -29,18 +27,6 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield option, value
         if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json|toml)", value) and os.path.isfile(value):
             yield from _read_settings(value)
-
-
-def sum_settings(settings: Iterable[tuple[str, str]]) -> tuple[str, dict[str, object]]:
-    """Return the one file among settings, and its values by their keys, as in train.lr."""
-    split = ((_OF_FILE.fullmatch(name), text) for name, text in settings)  # and no a://b
-    leaves = [(match[1], match[2], text) for match, text in split if match]
-    files = {file for file, _, _ in leaves}
-    values = {
-        key.replace(":", "."): _LITERALS.get(text, read_literal(text, text))
-        for _, key, text in leaves
-    }
-    return (files.pop(), values) if len(files) == 1 else ("", {})
 
 
 def read_literal(text: str, otherwise: object) -> Any:

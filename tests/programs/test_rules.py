@@ -784,69 +784,6 @@ def test_a_fault_is_told_until_it_is_mended(text: str) -> None:
         assert [said in found.message for found in remarks].count(True) == told
 
 
-FILES = {
-    "s.yaml": "run:\n  many: false\n  rows: 60\nworkers: 3\n",
-    "s.json": '{"run": {"many": false, "rows": 60}, "workers": 3}',
-}
-READ = """\
-import argparse, yaml, json, os
-import torch.distributed as dist
-parser = argparse.ArgumentParser()
-parser.add_argument("--file")
-parser.add_argument("--more")
-def read(path):
-    with open(path) as file:
-        return {LOAD}(file)
-def start(config):
-    if {KEY}:
-        dist.init_process_group("gloo")
-config = read(parser.parse_args().file)
-run = config["run"]
-start(config)
-loss.backward()
-"""
-
-
-@pytest.mark.parametrize(
-    ("file", "load", "key", "told"),
-    [
-        ("s.yaml", "yaml.safe_load", "config['run']['many']", True),
-        ("s.yaml", "yaml.safe_load", "config.run.many", True),
-        ("s.yaml", "yaml.safe_load", "config['run'].get('many', True)", True),
-        ("s.yaml", "yaml.safe_load", "run['many']", True),
-        ("s.yaml", "yaml.safe_load", "config['workers'] > 3", True),
-        ("s.yaml", "yaml.safe_load", "config['workers'] == 3", False),
-        ("s.yaml", "yaml.safe_load", "config['many']", False),
-        ("s.yaml", "json.load", "config['run']['many']", False),
-        ("s.json", "json.load", "run['rows'] % int(os.environ['WORLD_SIZE']) == 0", True),
-    ],
-)
-def test_settings_of_a_file_decide_what_is_reached(
-    file: str, load: str, key: str, told: bool
-) -> None:
-    Path(file).write_text(FILES[file])
-    text = READ.replace("{LOAD}", load).replace("{KEY}", key)
-    given = EIGHT._replace(arguments=("--file", file))
-    assert ("no-process-group" in rules(look(text, size=given))) == told
-    for more in (
-        "config['run']['many'] = True\n",
-        "config.update(more)\n",
-        f"{load}(f)\n",
-    ):
-        changed = text.replace("\nstart", f"\n{more}start")
-        assert "no-process-group" not in rules(look(changed, size=given))
-
-
-def test_settings_are_seen_in_calls() -> None:
-    Path("s.yaml").write_text(FILES["s.yaml"])
-    program = "import ray, yaml, sys\nfrom ray.train import ScalingConfig\nfile = sys.argv[1]\n"
-    program += "cfg = yaml.safe_load(open(file))\nScalingConfig({KEY}, use_gpu=True)\n"
-    given = ONE._replace(arguments=("s.yaml",), ray=True, gpus=2)
-    for key, told in (("workers", ["no-ray"]), ("others", [])):
-        text = program.replace("{KEY}", f"num_workers=cfg['{key}']")
-        assert rules(look(text, size=given)) == told
-
-
 RESUMES = (
     "import torch\nstate = torch.load('a.pt')\noptimizer.load_state_dict(state['optimizer'])\n"
 )
