@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from jobgen.programs.source import Source
-from jobgen.programs.text import UNKNOWN, Call, read_form
+from jobgen.programs.text import UNKNOWN, Call, read_form, spell
 from jobgen.records import NamedTuple
-from jobgen.review.settings import read_literal
 from jobgen.spec.spelling import find_near
 
 _CORRECT = "correct run.args, or what stands behind --"
@@ -94,6 +92,7 @@ class _Mirror(argparse.ArgumentParser):
         self.faults: dict[str, str] = {}  # what it does not take, and what to write
         self._needed: dict[str, str] = {}  # the options that must be given, by their dest
         self.add_argument("-h", "--help", action="store_true")
+        self._find = source.values.find_value
         for call in options:
             sure = all(source.values.decide(test, call.module) for test in call.place.tests)
             try:
@@ -104,8 +103,11 @@ class _Mirror(argparse.ArgumentParser):
     def _mirror(self, call: Call, *, typed: bool, sure: bool) -> None:
         """Take an option as it is written; ValueError if what decides about it is computed."""
         self.whole = self.whole and None not in call.given
-        texts = {name: ast.unparse(value) for name, value in call.given.items() if name}
-        given = _read_settings(texts, typed=typed)
+        values = {name: self._find(one, call.module) for name, one in call.given.items() if name}
+        kind = spell(call.given["type"]) if "type" in values else "str"
+        if spell(call.given.get("action", UNKNOWN)).endswith("BooleanOptionalAction"):
+            values["action"] = argparse.BooleanOptionalAction
+        given = _read_settings(values, kind if typed else None)
         is_option = str(call.words[0])[:1] == "-"
         if not is_option and not (sure and self.whole):
             given["nargs"] = "*"
@@ -113,9 +115,8 @@ class _Mirror(argparse.ArgumentParser):
         if is_option and action.required:
             action.required = False  # so that all that is lacking is said at once
             self._needed |= {action.dest: "/".join(action.option_strings)} if sure else {}
-        if "default" in texts:
-            action.default = read_literal(texts["default"], UNKNOWN)
-        if isinstance(action.default, str) and texts.get("type", "str") not in _TYPES:
+        action.default = values.get("default", action.default)
+        if isinstance(action.default, str) and kind not in _TYPES:
             action.default = UNKNOWN  # as the type makes something else of it
 
     def error(self, message: str) -> NoReturn:
@@ -180,21 +181,16 @@ class _Mirror(argparse.ArgumentParser):
         self.faults[fault] = hint
 
 
-# What decides which words an option takes.
-_ASKED = frozenset({"nargs", "required", "dest"})
+# What decides which words an option takes, and what it makes of them.
+_ASKED = frozenset({"nargs", "required", "dest", "action", "const"})
 
 
-def _read_settings(texts: Mapping[str, str], *, typed: bool) -> dict[str, Any]:
-    """Return what decides about an option; ValueError if it is computed."""
-    given = {name: ast.literal_eval(texts[name]) for name in _ASKED & texts.keys()}
-    action = texts.get("action", "'store'")
-    if action.endswith("BooleanOptionalAction"):
-        given["action"] = argparse.BooleanOptionalAction
-    elif "action" in texts:
-        given["action"] = ast.literal_eval(action)
-    if "const" in texts:
-        given["const"] = read_literal(texts["const"], None)
-    if typed and action in ("'store'", "'append'"):
-        given["type"] = _TYPES.get(texts.get("type", "str"))
-        given["choices"] = read_literal(texts.get("choices", "None"), None)
+def _read_settings(values: Mapping[str, object], kind: str | None) -> dict[str, Any]:
+    """Return what decides about an option of a kind, if that is asked; ValueError if computed."""
+    given: dict[str, Any] = {name: values[name] for name in _ASKED & values.keys()}
+    if UNKNOWN in [one for name, one in given.items() if name != "const"]:
+        raise ValueError
+    if kind is not None and given.get("action", "store") in ("store", "append"):
+        choices = values.get("choices")
+        given |= {"type": _TYPES.get(kind), "choices": None if choices is UNKNOWN else choices}
     return given

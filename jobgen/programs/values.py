@@ -17,6 +17,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
     **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
     **{ast.In: lambda one, many: one in many, ast.NotIn: lambda one, many: one not in many},
+    **{ast.Not: operator.not_, ast.USub: operator.neg},
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mod: operator.mod},
     # Of numbers alone, as a text may become a long one.
     **{ast.Mult: lambda one, other: (one + 0) * (other + 0)},
@@ -24,6 +25,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }
 # The parts of an expression, and what makes its value of theirs.
 _PARTS: dict[type, Callable[[Any], tuple[list[ast.expr], Callable[..., object]]]] = {
+    ast.UnaryOp: lambda node: ([node.operand], _OPERATORS[type(node.op)]),
     ast.BinOp: lambda node: ([node.left, node.right], _OPERATORS[type(node.op)]),
     ast.Compare: lambda node: (
         [node.left, *node.comparators],
@@ -87,7 +89,7 @@ class Values:
         """Return the value of an expression; UNKNOWN where it is open."""
         if isinstance(node, ast.Constant):
             return node.value
-        if isinstance(node, ast.BoolOp | ast.UnaryOp):
+        if isinstance(node, ast.BoolOp):
             decided = self.decide(node, module)
             return UNKNOWN if decided is None else decided
         if isinstance(node, ast.Name | ast.Attribute):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from typing import Any
 
 from jobgen.errors import JobgenError
 from jobgen.review.rows import read_form
@@ -27,14 +25,6 @@ def list_settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield option, value
         if re.fullmatch(r"[^$*?\[{:]+\.(ya?ml|json|toml)", value) and os.path.isfile(value):
             yield from _read_settings(value)
-
-
-def read_literal(text: str, otherwise: object) -> Any:
-    """Return the value of a constant of Python, or another for what is none."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return otherwise
 
 
 def _read_settings(path: str) -> Iterator[tuple[str, str]]:
