@@ -131,7 +131,6 @@ def _measure(plan: Plan) -> JobSize:
         # Of a role on a part of its nodes, its own.
         gpus=max(group.gpus for group in nodes.own),
         tasks=1 if parts_tasks(plan) else max(1, len(tasks)),
-        numbered=bool(tasks) and plan.array.numbered,
         alike=alike,
         varied=tuple(name for name in (tasks[0].variables if tasks else ()) if name not in setup),
         scheduler=plan.can.name,

@@ -14,7 +14,7 @@ from itertools import chain
 from jobgen.programs.arguments import list_ignored
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import UNKNOWN, Call, read_form, spell_form
+from jobgen.programs.text import UNKNOWN, Call, read_form
 from jobgen.review.subject import is_below
 from jobgen.spec.table import read_here
 
@@ -79,23 +79,6 @@ def _find_untracked(case: Case) -> list[Call]:
     return [one.whole for one in modules if not is_below(os.path.normpath(one.path), copied)]
 
 
-def _find_entries(case: Case) -> list[Call]:
-    """Return the lists of which each task takes one entry, and how many there are."""
-    entry = case.source.project.entry
-    numbers = [
-        name
-        for name, values in entry.assigned.items()
-        if any(read_form("task-number").fullmatch(ast.unparse(value)) for _, value in values)
-    ]
-    index = "|".join([*map(re.escape, numbers), spell_form("task-number")])
-    end, places = entry.whole._replace(node=ast.Pass(lineno=10**9)), list[Call]()
-    for name in re.findall(rf"\b(\w+)\[(?:{index})\]", entry.code):
-        for one in entry.list_values(name, end):
-            about = {"name": name, "entries": str(len(getattr(one, "elts", ())))}
-            places.append(entry.whole._replace(node=one, about=about))
-    return [one for one in places if one.about["entries"] != "0"]
-
-
 def _find_lacking(case: Case) -> list[Call]:
     """Return the imports of what the job's Python surely does not have."""
     has = {*(case.size.packages or ()), *sys.stdlib_module_names}
@@ -122,8 +105,6 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "module-untracked": _find_untracked,
     "no-package": _find_lacking,
     "idle-settings": _find_idle_settings,
-    "no-entry": _find_entries,
-    "no-entry.more": _find_entries,
     "module-missing": lambda case: case.source.project.missing,
     "module-missing.path": lambda case: case.source.project.find_elsewhere(),
     "module-missing.relative": lambda case: [

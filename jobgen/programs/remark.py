@@ -22,7 +22,6 @@ class JobSize(NamedTuple):
     off: tuple[str, ...] = ()  # options that the spec leaves out by false
     varied: tuple[str, ...] = ()  # variables by which the tasks of an array differ
     tasks: int = 1  # of an array, which may write to the same place
-    numbered: bool = False  # whether their numbers are others than 0, 1, ...
     alike: bool = False  # whether they differ by JOBGEN_TASK alone
     batch: bool = False  # whether it leaves its nodes to other jobs
     scheduler: str = ""  # what the variables that it sets begin with

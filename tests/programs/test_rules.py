@@ -693,10 +693,9 @@ def test_a_remark_is_for_jobs_of_a_size(program: str, size: JobSize, expected: l
 
 
 MESH = "from torch.distributed.device_mesh import init_device_mesh\n"
-TASK = "import os\nITEMS = [1, 2, 3]\ni = int(os.environ['JOBGEN_TASK'])\nprint(ITEMS[i])\n"
 GROUPED = "    g = dist.new_group([0, 1])\n"
 FOUR = EIGHT._replace(tasks=4)
-COUNTED = {"mesh", "no-entry", "some-ranks", "untold-rank"}
+COUNTED = {"mesh", "some-ranks", "untold-rank"}
 STEPPED = ONE._replace(stepped="srun", gpus=1)
 
 
@@ -705,11 +704,6 @@ STEPPED = ONE._replace(stepped="srun", gpus=1)
     [
         (MESH + "init_device_mesh('cuda', (2, 2))\n", EIGHT, ["mesh"]),
         (MESH + "init_device_mesh('cuda', (2, size))\n", EIGHT, []),
-        (TASK, FOUR, ["no-entry"]),
-        (TASK, FOUR._replace(tasks=3), []),
-        (TASK, FOUR._replace(tasks=2), ["no-entry"]),
-        (TASK, FOUR._replace(numbered=True), []),
-        (TASK.replace("ITEMS[i]", "ITEMS[i % 3]"), FOUR, []),
         (SETUP + "if dist.get_rank() < 4:\n" + GROUPED + DDP, EIGHT, ["some-ranks"]),
         (SETUP + "if local_rank != -1:\n" + GROUPED + DDP, EIGHT, []),
         (SETUP + DDP, STEPPED, ["untold-rank"]),
