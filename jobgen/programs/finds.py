@@ -14,7 +14,7 @@ from itertools import chain
 from jobgen.programs.arguments import list_ignored
 from jobgen.programs.case import Case
 from jobgen.programs.kinds import classify
-from jobgen.programs.text import UNKNOWN, Call, read_form
+from jobgen.programs.text import UNKNOWN, Call, read_form, unparse
 from jobgen.review.subject import is_below
 from jobgen.spec.table import read_here
 
@@ -37,7 +37,7 @@ def _find_swallowed(case: Case) -> list[Call]:
     starts = (one for one in entry.tree.body if getattr(one, "name", "main") == "main")
     inner = chain(*(getattr(one, "body", ()) for one in (entry.tree, *starts)))
     tries = [one for one in inner if isinstance(one, ast.Try)]
-    tries = [one for one in tries if any(map(runs, map(ast.unparse, one.body)))]
+    tries = [one for one in tries if any(map(runs, map(unparse, one.body)))]
     lasts = chain(*(one.handlers[-1:] for one in tries))
     return [entry.whole._replace(node=one) for one in lasts if _swallows(one, entry.code)]
 
@@ -45,7 +45,7 @@ def _find_swallowed(case: Case) -> list[Call]:
 def _swallows(last: ast.ExceptHandler, code: str) -> bool:
     leaves = any(isinstance(one, _GOES_ON) for one in ast.walk(last))
     behind = "".join(code.splitlines(keepends=True)[last.lineno - 1 :])
-    every = ast.unparse(last.type or UNKNOWN) in ("Exception", "BaseException", UNKNOWN.id)
+    every = unparse(last.type or UNKNOWN) in ("Exception", "BaseException", UNKNOWN.id)
     return every and not leaves and not read_form("ends-otherwise").search(behind)
 
 

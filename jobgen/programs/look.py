@@ -78,12 +78,14 @@ class _Look:
         fitting = [fit for at in places if (fit := self._fit(rule, at))]
         if "every" in rule and len(fitting) < len(places):
             return
-        for at in filter(partial(self._holds, rule.get("holds", "True")), fitting):
+        for at in filter(partial(self._holds, rule.get("holds", "")), fitting):
             if all(PLACES[need](self.case, at) == wanted for need, wanted in of_place.items()):
                 self._say(name, at)
 
     def _holds(self, test: str, at: Call) -> bool:
         """Whether a comparison of numbers of the job and a place comes out true."""
+        if not test:
+            return True
         with suppress(SyntaxError):  # as of 08
             node = ast.parse(self._fill(test, at).replace("\\", ""), mode="eval").body
             return self.case.source.values.find_value(node, at.module) is True

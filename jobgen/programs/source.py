@@ -11,7 +11,7 @@ from functools import cached_property
 
 from jobgen.programs.kinds import classify
 from jobgen.programs.project import Project
-from jobgen.programs.text import OBJECT, Call, Module, Scope, Surroundings
+from jobgen.programs.text import OBJECT, Call, Module, Scope, Surroundings, unparse
 from jobgen.programs.values import Values
 from jobgen.spec.launchers import read_names
 
@@ -51,7 +51,7 @@ class Source:
             for place in (call.place, *self.list_uses(call.place.scope)):
                 test = self.values.find_failing(place)
                 if test is not None:
-                    return ast.unparse(test).removeprefix("not not ")
+                    return unparse(test).removeprefix("not not ")
         return ""
 
     @cached_property
@@ -59,7 +59,9 @@ class Source:
         """The full names of what it calls, of what it imports and uses, and of bases."""
         named = {call.name for call in self.calls if self.is_reached(call.place)}
         for module in self.project.modules:
-            used = {name for name, _, place in module.uses if self.is_reached(place)}
+            lasts = {full.rpartition(".")[2] for full in module.names.values()}
+            uses = ((name, place) for name, _, place in module.uses if name in lasts)
+            used = {name for name, place in uses if self.is_reached(place)}
             named |= {full for full in module.names.values() if full.rpartition(".")[2] in used}
             named.update(module.bases)
         return named
@@ -131,7 +133,7 @@ class Source:
 
 def _spell_test(test: ast.expr, place: Surroundings) -> str:
     """Return a test as it is written; one of a name for a rank or a count says so."""
-    text = ast.unparse(test)
+    text = unparse(test)
     full = Call(place, test, "").fill(text)
     return full if re.search("(?i)rank|procid|device_count|world_size", full) else text
 

@@ -10,7 +10,7 @@ import tokenize
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jobgen.programs.kinds import classify
@@ -19,6 +19,7 @@ from jobgen.spec import tables
 
 _MOST_BYTES = 1_000_000  # of one file
 _MOST_WORDS = 2000  # characters of a call
+unparse = lru_cache(5000)(ast.unparse)  # of one node for several rules
 OBJECT = ""  # stands for whatever a method is called of
 UNKNOWN = ast.Name("unknown", lineno=0)  # a value, or a test, that the text does not show
 
@@ -100,7 +101,7 @@ class Call(NamedTuple):
     def target(self) -> str:
         """The file that it writes to, in the same words: torch takes it second, and numpy first."""
         given = self.node.args[1:] if self.head == "torch" else self.node.args
-        return "".join(self._spell(ast.unparse(one)) for one in given[:1])
+        return "".join(self._spell(unparse(one)) for one in given[:1])
 
     def _spell(self, text: str) -> str:
         for _ in range(3):  # as a name may stand for another, and that for a third
@@ -115,7 +116,7 @@ class Call(NamedTuple):
         if word["form"]:  # an f-string
             return re.sub(r"(?<=\{)[^{}]+", lambda one: self.fill(one[0]), word[0])
         values = [] if word["text"] else self.module.list_values(word[0], self)[-3:]
-        filled = " or ".join(dict.fromkeys(map(ast.unparse, values))) or word[0]
+        filled = " or ".join(dict.fromkeys(map(unparse, values))) or word[0]
         return word[0] if "**" in filled else filled
 
 
@@ -312,6 +313,8 @@ class Module:
 
     def silences(self, line: int, rule: str) -> bool:
         """Whether a comment in a line silences a rule."""
+        if "jobgen" not in self.text:
+            return False
         text = "".join(self.text.splitlines()[line - 1 : line])
         return rule in re.split("[, ]+", ",".join(read_form("ignore").findall(text)))
 

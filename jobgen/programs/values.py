@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jobgen.programs.text import UNKNOWN, Module, Surroundings, read_form
+from jobgen.programs.text import UNKNOWN, Module, Surroundings, read_form, unparse
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
@@ -33,7 +33,7 @@ _PARTS: dict[type, Callable[[Any], tuple[list[ast.expr], Callable[..., object]]]
             _OPERATORS[type(by)](*two) for by, *two in zip(node.ops, sides, sides[1:], strict=False)
         ),
     ),
-    ast.Call: lambda node: (node.args if ast.unparse(node.func) == "int" else [UNKNOWN], int),
+    ast.Call: lambda node: (node.args if unparse(node.func) == "int" else [UNKNOWN], int),
     **dict.fromkeys((ast.Tuple, ast.List), lambda node: (node.elts, lambda *values: values)),
 }
 
@@ -94,7 +94,7 @@ class Values:
             return UNKNOWN if decided is None else decided
         if isinstance(node, ast.Name | ast.Attribute):
             return self._find_assigned(node, module)
-        text = read_form("asked").sub(r".\1", ast.unparse(node))
+        text = read_form("asked").sub(r".\1", unparse(node))
         known = self._known.get(text, UNKNOWN)
         return self._combine(node, module) if known is UNKNOWN else known
 
@@ -108,7 +108,7 @@ class Values:
 
     def _find_assigned(self, node: ast.Name | ast.Attribute, module: Module) -> object:
         """Return the one value of a name, or of an option of the program."""
-        text = ast.unparse(node)
+        text = unparse(node)
         if text in self._known:
             return self._known[text]
         name = text.rpartition(".")[2]
