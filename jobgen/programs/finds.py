@@ -79,6 +79,17 @@ def _find_untracked(case: Case) -> list[Call]:
     return [one.whole for one in modules if not is_below(os.path.normpath(one.path), copied)]
 
 
+def _find_relative(case: Case) -> list[Call]:
+    """Return the imports that need a package, which a script has none of.
+
+    Where it is not known how the program starts, those that fail as a module, too.
+    """
+    project = case.source.project
+    among = project.entry.imports if case.answers["given"] else project.missing
+    own = [one for one in among if one.module is project.entry and one.name[0] == "."]
+    return own if project.is_script else []
+
+
 def _find_lacking(case: Case) -> list[Call]:
     """Return the imports of what the job's Python surely does not have."""
     has = {*(case.size.packages or ()), *sys.stdlib_module_names}
@@ -105,11 +116,11 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "module-untracked": _find_untracked,
     "no-package": _find_lacking,
     "idle-settings": _find_idle_settings,
-    "module-missing": lambda case: case.source.project.missing,
+    "module-missing": lambda case: [
+        one for one in case.source.project.missing if one not in _find_relative(case)
+    ],
     "module-missing.path": lambda case: case.source.project.find_elsewhere(),
-    "module-missing.relative": lambda case: [
-        one for one in case.source.project.entry.imports if one.name[0] == "."
-    ][:1],
+    "module-missing.relative": lambda case: _find_relative(case)[:1],
     "syntax.module": lambda case: case.source.project.broken,
 }
 
