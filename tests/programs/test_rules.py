@@ -900,6 +900,13 @@ CONFIGURED = (
 
 @pytest.mark.parametrize(
     ("text", "given", "said"),
+RANKED = (
+    "import argparse, torch\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--local_rank', type=int, default=-1)\np.add_argument('--lr')\n"
+    "args = p.parse_args()\nif args.local_rank == -1:\n    n = torch.cuda.device_count()\nelse:\n"
+    "    n = 1\n    torch.distributed.init_process_group('nccl')\n"
+    "if n > 1:\n    net = torch.nn.DataParallel(net)\nloss.backward()\n"
+)
     [
         (OFF, "", "only where args.use_ddp, and the job does not ask for that"),
         (OFF, "--use-ddp", ""),
@@ -929,6 +936,13 @@ def test_a_switch_that_the_job_may_not_set_is_named(text: str, given: str, said:
         ("from tools.lost import Net\nNet()\n", [True, True]),
         ("from tools.lost import launch\nlaunch()\n", [False, True]),
         ("from pkg.net import Net\nNet()\n", [True]),
+def test_a_rank_that_no_option_tells_keeps_a_program_from_its_group() -> None:
+    for arguments in (None, ("--lr=1",)):
+        [remark] = look(RANKED, size=EIGHT._replace(arguments=arguments))
+        assert "only where not args.local_rank == -1" in remark.message
+        assert "LOCAL_RANK and WORLD_SIZE as variables" in remark.hint
+
+
     ],
 )
 def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
