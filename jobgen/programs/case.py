@@ -71,6 +71,7 @@ class Case:
         self.values |= {"library": min(mpi, default=""), "libraries": ", ".join(strange[:3])}
         # A function that makes one may be called by a name which is not in the text.
         may_make = source.has("makes") and read_form("calls-by-name").search(source.project.code)
+        meets = source.find("grouped collects")
         divides = read_form("own-part").search(source.project.code) or source.find("instantiates")
         return {
             "script": source.project.is_script,
@@ -80,6 +81,8 @@ class Case:
             "placed": placed,
             "own": made and not placed and not self.off,
             "joined": bool(source.find("joins")),
+            # What stops where there is no group, and trains nothing alone.
+            "joining": not (made or all(all(source.list_ways(one.place)) for one in meets)),
             "mpi": bool(mpi),
             "strange": bool(strange),
             "trains": trains,

@@ -90,6 +90,14 @@ RIGHT = {
         "dist.init_process_group('gloo', store=dist.TCPStore(host, 29500, world_size=8))\n"
     ),
     "a Ray that runs": "import ray, accelerate\naccelerate.Accelerator()\nray.init('auto')\n",
+    "an Accelerator that a module makes, a Fabric that one hands on": (
+        "from slowtorch import build, join\ntrainer = build()\ntrainer.accelerator.backward(loss)\n"
+        "def train(fabric):\n    fabric.backward(loss)\njoin(train)\n"
+    ),
+    "a group that a function makes, as all meet behind it": (
+        "import torch.distributed as d\nfrom slowtorch import setup_all\nsetup_all(d)\n"
+        "d.broadcast_object_list(x, src=0)\nif args.many:\n    d.barrier()\nloss.backward()\n"
+    ),
     "Lightning by settings": (
         "import hydra, pytorch_lightning as pl\ntrainer = hydra.utils.instantiate(c)\n"
         "trainer.fit(model)\n"
@@ -892,6 +900,13 @@ RUNNER = (
     "import argparse\nfrom mmengine.runner import Runner\np = argparse.ArgumentParser()\n"
     "p.add_argument('--launcher', default='none')\na = p.parse_args()\nRunner(a).train()\n"
 )
+RANKED = (
+    "import argparse, torch\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--local_rank', type=int, default=-1)\np.add_argument('--lr')\n"
+    "args = p.parse_args()\nif args.local_rank == -1:\n    n = torch.cuda.device_count()\nelse:\n"
+    "    n = 1\n    torch.distributed.init_process_group('nccl')\n"
+    "if n > 1:\n    net = torch.nn.DataParallel(net)\nloss.backward()\n"
+)
 CONFIGURED = (
     "import torch, yaml\ncfg = yaml.safe_load(open('conf.yaml'))\n"
     "if cfg['train']['distributed']:\n    torch.distributed.init_process_group('nccl')\n"
@@ -900,13 +915,6 @@ CONFIGURED = (
 
 @pytest.mark.parametrize(
     ("text", "given", "said"),
-RANKED = (
-    "import argparse, torch\np = argparse.ArgumentParser()\n"
-    "p.add_argument('--local_rank', type=int, default=-1)\np.add_argument('--lr')\n"
-    "args = p.parse_args()\nif args.local_rank == -1:\n    n = torch.cuda.device_count()\nelse:\n"
-    "    n = 1\n    torch.distributed.init_process_group('nccl')\n"
-    "if n > 1:\n    net = torch.nn.DataParallel(net)\nloss.backward()\n"
-)
     [
         (OFF, "", "only where args.use_ddp, and the job does not ask for that"),
         (OFF, "--use-ddp", ""),
@@ -914,6 +922,7 @@ RANKED = (
         (HIDDEN.format("default=True, type=bool"), "", ""),
         (OFF.replace("if args", "args.use_ddp = 'RANK' in os.environ\nif args"), "", ""),
         (f"{OFF}else:\n    torch.distributed.init_process_group('gloo')\n", "", ""),
+        (OFF.replace("args.use_ddp", "args.local_rank != -1"), "", ""),
         (RUNNER, "", "its Runner makes a process group only by --launcher"),
         (RUNNER, "--launcher=pytorch", ""),
         (CONFIGURED, "", ""),
@@ -927,6 +936,13 @@ def test_a_switch_that_the_job_may_not_set_is_named(text: str, given: str, said:
     assert not any(one.certain for one in found)
 
 
+def test_a_rank_that_no_option_tells_keeps_a_program_from_its_group() -> None:
+    for arguments in (None, ("--lr=1",)):
+        [remark] = look(RANKED, size=EIGHT._replace(arguments=arguments))
+        assert "only where not args.local_rank == -1" in remark.message
+        assert "LOCAL_RANK and WORLD_SIZE as variables" in remark.hint
+
+
 @pytest.mark.parametrize(
     ("text", "certain"),
     [
@@ -936,13 +952,6 @@ def test_a_switch_that_the_job_may_not_set_is_named(text: str, given: str, said:
         ("from tools.lost import Net\nNet()\n", [True, True]),
         ("from tools.lost import launch\nlaunch()\n", [False, True]),
         ("from pkg.net import Net\nNet()\n", [True]),
-def test_a_rank_that_no_option_tells_keeps_a_program_from_its_group() -> None:
-    for arguments in (None, ("--lr=1",)):
-        [remark] = look(RANKED, size=EIGHT._replace(arguments=arguments))
-        assert "only where not args.local_rank == -1" in remark.message
-        assert "LOCAL_RANK and WORLD_SIZE as variables" in remark.hint
-
-
     ],
 )
 def test_what_a_library_is_named_for_tells_whether_it_may_make_the_group(
