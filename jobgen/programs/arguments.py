@@ -74,9 +74,7 @@ def _share_values(tasks: Sequence[Mapping[str, object]]) -> dict[str, object]:
     """Return the options that have one value in all tasks."""
     first, *others = tasks
     return {
-        name: value
-        for name, value in first.items()
-        if all(name in one and one[name] == value for one in others)
+        key: one for key, one in first.items() if all(x.get(key, UNKNOWN) == one for x in others)
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from jobgen.programs.text import UNKNOWN, Module, Surroundings, read_form, unparse
 
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type, Callable[..., Any]] = {
     **{ast.Eq: operator.eq, ast.Is: operator.eq, ast.NotEq: operator.ne, ast.IsNot: operator.ne},
     **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
     **{ast.In: lambda one, many: one in many, ast.NotIn: lambda one, many: one not in many},
