@@ -182,6 +182,10 @@ def _take_off(started: Started) -> Started:
         return started
     if name in _TABLE["wrapper_words"]:
         return _take_wrapper(started)
+    if name in read_names("profilers"):  # of a launcher, whatever options they have
+        names = [WORDS["folder"].sub("", text) for text in started.texts]
+        if start := next((n for n, x in enumerate(names) if x in _TABLE["launcher_flags"]), 0):
+            return started._replace(program=words[start:], wrappers=(*started.wrappers, name))
     runners = {name, f"{name}-{words[1].text}"} & read_names("project_runners")
     if runners and not started.runner:
         return _take_runner(started)

@@ -187,7 +187,8 @@ class LaunchLine:
         words = self.command.words
         step = name_kind(find_launcher([word.text for word in words])) == "step"
         # pbsdsh hides how its tasks end, as lint says beside a body.
-        self._refuse(WHY.LAUNCH, not step, words[0].text == "pbsdsh", self.started.agent)
+        bare = not self.started.launchers  # behind what import does not take off
+        self._refuse(WHY.LAUNCH, not step, bare, words[0].text == "pbsdsh", self.started.agent)
         self._refuse(WHY.SPREADS, not self.tasks)
         self._check_bound()
         self._drop_output()

@@ -219,7 +219,7 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     if not command.assignments:
         return [], launch
     later = list_names(" ".join(word.raw for word in command.words))
-    refuse(launch.line, WHY.LAUNCH, command.list_set() & later)
+    refuse(launch.line, WHY.LAUNCH, not command.words, command.list_set() & later)
     text = " ".join(["export", *(word.raw for word in command.assignments)])
     export = Statement("export", tuple(parse(text, launch.line)), text)
     bare = command._replace(assignments=())

@@ -240,7 +240,7 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
     yield from cut[:1]
     odd = [item for item in script.commands if _is_odd(script, item)]
     for command in [] if cut else odd[:1]:
-        name = command.texts[0]
+        name = command.place.text
         message = f"'{name}' stands in place of a command"
         above = "\n".join(script.lines[: command.line])
         kinds = (kind for kind in ("commented", "doubled", "assigned") if FORMS[kind].search(above))
