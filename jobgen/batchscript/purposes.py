@@ -54,8 +54,7 @@ def list_pure(command: Command) -> bool:
 
 def is_pure(raw: str) -> bool:
     """Whether the commands that a word runs leave nothing behind."""
-    commands = [command for inner in list_substituted(raw) for command in parse(inner)]
-    return all(map(leaves_nothing, commands))
+    return all(map(leaves_nothing, read_substituted(raw)))
 
 
 def leaves_nothing(command: Command) -> bool:
@@ -78,6 +77,11 @@ def reads_settings(command: Command) -> bool:
     """Whether a command reads a file that may set the script's variables or folder."""
     reads = FORMS["settings"].match(" ".join(command.texts))
     return bool(reads) and not FORMS["familiar"].search(" ".join(command.texts[1:2]))
+
+
+def read_substituted(raw: str) -> list[Command]:
+    """Return the commands that a word runs."""
+    return [command for inner in list_substituted(raw) for command in parse(inner)]
 
 
 def list_substituted(raw: str) -> Iterator[str]:

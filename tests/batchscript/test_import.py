@@ -2521,3 +2521,28 @@ def test_a_folder_above_in_a_list_that_is_searched_is_none_that_the_job_needs(na
         assert WHY.AT_HOME in own["environment"]["setup"]
         own = yaml.safe_load(import_pbs(f"#PBS -l ncpus=1\n{export}{run} ../x").yaml)
         assert WHY.AT_HOME not in str(own)
+
+
+LOOP = "for i in 1 2; do\n  python t.py\ndone"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "n=$(awk '{print $0}' f)",
+        "n=\"$(grep -v x f | awk '/a/ {print $0}')\"",
+        "n=`sed 's/$0/1/' f`",
+        "python t.py $(A=1; echo $A)",
+        "python t.py `read A < f; echo $A`",
+        'python t.py "$([ -f x ] && (A=x;\n  if [ -d $A ]; then A=$A/f; fi;\n  echo $A))"',
+    ],
+)
+def test_what_a_substitution_quotes_or_sets_itself_comes_from_nowhere_else(body: str) -> None:
+    assert not import_body(f"{body}\n{LOOP}", ONE_GPU).left
+    assert import_body(f"cp $0 $A\n{body}\n{LOOP}", ONE_GPU).left
+
+
+def test_shift_is_named_once() -> None:
+    body = "while (($#)); do\n case $1 in\n  --a) A=$2; shift; shift ;;\n  *) shift ;;\n esac\ndone"
+    left = import_body(f"{body}\npython t.py $A", ONE_GPU).left
+    assert [x.text for x in left].count("shift") == 1

@@ -118,7 +118,7 @@ def _note_losses(script: Script, draft: Draft) -> None:
             draft.check(*use, WHY.FROM_OUTSIDE)
     outside = straight.list_lines_outside(script)
     for command in script.commands:
-        match = FORMS["itself"].search(command.active)
+        match = FORMS["itself"].search(FORMS["unread"].sub("", command.active))
         if match and command.name not in PRINTS and command.line not in outside:
             draft.check(command.line, match[0], vars(WHY).get(match[0][:8], WHY.OF_BODY))
 

@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Collection, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from jobgen.batchscript import purposes
 from jobgen.batchscript.bash import DECLARES, Command, parse
@@ -72,7 +72,8 @@ def _is_joined(before: Command, command: Command) -> bool:
 
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
-    own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", command.active)
+    read = FORMS["unread"].sub("", command.active)
+    own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", read)
     quiet = command.name in purposes.PRINTS and all(map(purposes.is_quiet, command.redirects))
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     left = FORMS["left"].fullmatch(" ".join(command.texts))
@@ -122,7 +123,8 @@ def list_arguments(script: Script, left: str = "no-argument") -> Iterator[tuple[
     for item in script.commands:
         if item.function or item.line in outside or not _has_use(script, item):
             continue
-        if item.name in ("getopts", "shift"):
+        if item.name in {"getopts", "shift"} - named:
+            named.add(item.name)
             yield item.line, item.name
         texts = [(word.line, word.raw, word.active) for word in item.all_words]
         texts += [(doc.line, "<<", doc.body) for doc in item.heredocs]
@@ -167,6 +169,8 @@ def is_common(name: str) -> bool:
 def list_set(script: Script) -> set[str]:
     """Return the variables that a script, or what it runs, sets by any command."""
     commands = [launch.command for launch in script.launches]
+    words = [word for command in commands for word in command.parts]
+    commands += chain.from_iterable(purposes.read_substituted(word.raw) for word in words)
     own = set(script.given).union(*map(Command.list_changed, commands))
     by_name = {x.function for x in commands if FORMS["by-name"].match(" ".join(x.texts))}
     takers = {"local", "declare", "typeset"} | by_name  # of a name that is theirs, or to be set
