@@ -2546,3 +2546,13 @@ def test_shift_is_named_once() -> None:
     body = "while (($#)); do\n case $1 in\n  --a) A=$2; shift; shift ;;\n  *) shift ;;\n esac\ndone"
     left = import_body(f"{body}\npython t.py $A", ONE_GPU).left
     assert [x.text for x in left].count("shift") == 1
+
+
+def test_a_program_without_srun_may_lose_cpus_of_a_node_that_is_exclusive() -> None:
+    asked = "#SBATCH --exclusive --cpus-per-task=4 --gpus-per-node=4"
+    for run in ("./train.sh", "python t.py", "torchrun --nproc-per-node=4 t.py"):
+        reasons = [x.reason for x in import_body(run, asked).left]
+        assert WHY.ALL_CPUS in reasons
+        assert WHY.ALL_CPUS not in [x.reason for x in import_body(f"srun -c 4 {run}", asked).left]
+        few = asked.replace("--exclusive ", "")
+        assert WHY.ALL_CPUS not in [x.reason for x in import_body(run, few).left]
