@@ -2556,3 +2556,14 @@ def test_a_program_without_srun_may_lose_cpus_of_a_node_that_is_exclusive() -> N
         assert WHY.ALL_CPUS not in [x.reason for x in import_body(f"srun -c 4 {run}", asked).left]
         few = asked.replace("--exclusive ", "")
         assert WHY.ALL_CPUS not in [x.reason for x in import_body(run, few).left]
+
+
+def test_a_file_that_brings_modules_stays_for_what_the_program_calls() -> None:
+    for line in (
+        "source /etc/profile",
+        ". /opt/lmod/lmod/init/bash",
+        "source /etc/profile.d/lmod.sh",
+    ):
+        own = spec_of(f"{line}\n./run.sh", ONE_GPU)
+        assert own["environment"]["setup"] == f"{line}\n"
+    assert "environment" not in spec_of('eval "$(conda shell.bash hook)"\n./run.sh', ONE_GPU)
