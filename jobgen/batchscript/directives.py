@@ -111,7 +111,7 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
             draft.check(item.line, item.text, WHY.RIVAL)  # as its author may not know
         elif item not in counting or joined or FORMS["own"].fullmatch(asked):
             draft.keep(item.line, f"{script.can.sign} {asked}".rstrip())
-        elif (item.line in strays, item.value[-1:]) != (True, ","):  # a list that a blank cuts
+        elif item.line not in strays or not FORMS["cut-value"].search(item.value):
             taken.append(_join_folder(script, item))
     return taken
 

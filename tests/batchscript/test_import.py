@@ -2567,3 +2567,13 @@ def test_a_file_that_brings_modules_stays_for_what_the_program_calls() -> None:
         own = spec_of(f"{line}\n./run.sh", ONE_GPU)
         assert own["environment"]["setup"] == f"{line}\n"
     assert "environment" not in spec_of('eval "$(conda shell.bash hook)"\n./run.sh', ONE_GPU)
+
+
+def test_a_directive_that_a_blank_cuts_in_two_or_that_is_empty_is_none() -> None:
+    for cut in ("-o ${A:?set A}/x.out", "--output=$(cat f)/x.out", "--comment=a, b"):
+        assert "directives" not in spec_of("python t.py", ONE_GPU, f"#SBATCH {cut}")
+    for empty in ("group_list=", "depend="):
+        own = yaml.safe_load(import_pbs(f"#PBS -W {empty}\ncd $PBS_O_WORKDIR\n./a").yaml)
+        assert "directives" not in own
+    own = yaml.safe_load(import_pbs("#PBS -W group_list=a\ncd $PBS_O_WORKDIR\n./a").yaml)
+    assert own["directives"] == ["#PBS -W group_list=a"]
