@@ -1389,3 +1389,12 @@ def test_no_fix_reads_a_status_that_only_a_failure_sets() -> None:
     kept = [fix for fix in fixes if "|| status=$?" in fix]
     assert kept
     assert all("exit ${status:-0}" in fix for fix in kept)
+
+
+@pytest.mark.parametrize("agent", ["torchrun", "deepspeed", "python -m torch.distributed.run"])
+def test_an_agent_that_is_alone_takes_no_address_from_outside(agent: str) -> None:
+    address = "export MASTER_ADDR=127.0.0.1"
+    assert ADDRESS not in rules_of(f"{address}\n{agent} t.py")
+    assert ADDRESS in rules_of(f"{address}\nsrun python a.py\n{agent} t.py")
+    nodes = "--num_nodes" if agent == "deepspeed" else "--nnodes"
+    assert ADDRESS in rules_of(f"{address}\nsrun {agent} {nodes} 2 t.py")

@@ -57,9 +57,13 @@ def _list_ports(script: Script) -> Iterator[Word]:
 def _find_login_node(script: Script) -> Iterator[Fault]:
     if script.nodes == 1:  # which meets nobody
         return
-    agents = [agent for _, agent, _ in list_agents(script) if agent.nodes != "1"]
-    asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in agents))]
-    for word in _list_set(script, "address-name") + asked:
+    agents = [agent for _, agent, _ in list_agents(script)]
+    meet = [agent for agent in agents if agent.nodes != "1"]
+    asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in meet))]
+    others = (x for x in script.launches if trains(x.started) and not x.started.agent)
+    # An agent that is alone tells its own processes another one.
+    read = meet or not agents or any(others)
+    for word in (_list_set(script, "address-name") if read else []) + asked:
         if message := _judge_address(script, word):
             yield mark(word, message)
 
