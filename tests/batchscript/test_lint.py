@@ -1398,3 +1398,10 @@ def test_an_agent_that_is_alone_takes_no_address_from_outside(agent: str) -> Non
     assert ADDRESS in rules_of(f"{address}\nsrun python a.py\n{agent} t.py")
     nodes = "--num_nodes" if agent == "deepspeed" else "--nnodes"
     assert ADDRESS in rules_of(f"{address}\nsrun {agent} {nodes} 2 t.py")
+
+
+def test_a_launcher_of_one_process_is_not_told_of_another_launcher() -> None:
+    for run in ("aprun ./a/test", "aprun -n 1 ./a", "mpirun -np 1 ./a", "python t.py"):
+        script = Script("job.pbs", f"#!/bin/bash\n#PBS -l select=8:ncpus=32\n{run}\n")
+        (fix,) = [x.fix for x in check(script) if x.rule.id == "first-node-only"]
+        assert (fix == WHY.FEW) == (run != "python t.py")

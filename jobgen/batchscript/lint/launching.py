@@ -64,7 +64,7 @@ def _find_first_node_only(script: Script) -> Iterator[Fault]:
         of = f"of {script.nodes or 'several'} nodes"
         on = f"{used} {of}" if used > 1 else f"the first {of} alone"
         lone = agent.name if agent and agent.is_alone else ""
-        fix = vars(WHY).get("FEW" if used > 1 and not agent else lone, "")
+        fix = vars(WHY).get("FEW" if launch.started.launchers and not agent else lone, "")
         yield mark(launch.place, f"{agent.name if agent else 'this'} starts on {on}", fix)
 
 
