@@ -1405,3 +1405,11 @@ def test_a_launcher_of_one_process_is_not_told_of_another_launcher() -> None:
         script = Script("job.pbs", f"#!/bin/bash\n#PBS -l select=8:ncpus=32\n{run}\n")
         (fix,) = [x.fix for x in check(script) if x.rule.id == "first-node-only"]
         assert (fix == WHY.FEW) == (run != "python t.py")
+
+
+def test_what_a_container_runs_on_one_of_several_nodes_leaves_the_others_idle() -> None:
+    for run in ("exec a.sif bash run.sh", "exec --nv a.sif ./train.sh", "run a.sif sh -x go.sh"):
+        assert "first-node-only" in rules_of(f"singularity {run}")
+        assert "first-node-only" not in rules_of(f"srun -K -W 0 singularity {run}")
+    assert "first-node-only" not in rules_of("singularity exec a.sif tar xf a.tar")
+    assert "first-node-only" not in rules_of("bash run.sh")  # which may call srun

@@ -97,7 +97,9 @@ def _trains_on_few(script: Script, launch: LaunchCommand) -> bool:
     program, _, words = " ".join(started.texts).partition(" ")
     by_python = started.name.startswith("python") and FORMS["program"].match(words)
     by_launcher = started.launchers and re.search("/|python", program)
-    return 2 * max(1, used) <= script.nodes and bool(by_python or by_launcher)  # some may be spare
+    inside = started.wrapper and trains(started)  # where no launcher of the job is
+    idle = 2 * max(1, used) <= script.nodes  # as some may be spare
+    return idle and bool(by_python or by_launcher or inside)
 
 
 @rule("other-nnodes")
