@@ -1413,3 +1413,13 @@ def test_what_a_container_runs_on_one_of_several_nodes_leaves_the_others_idle() 
         assert "first-node-only" not in rules_of(f"srun -K -W 0 singularity {run}")
     assert "first-node-only" not in rules_of("singularity exec a.sif tar xf a.tar")
     assert "first-node-only" not in rules_of("bash run.sh")  # which may call srun
+
+
+def test_a_kind_of_gpu_without_a_gpu_is_said() -> None:
+    for kind in ("a100", '"(h100|h200)&gpu80g"', "v100_32", "A40|l40s"):
+        asked = f"#SBATCH --constraint={kind}"
+        assert "few-gpus" in rules_of("srun -K ./a", asked, "#SBATCH -p gpu")
+        for more in ("--gres=gpu:1", "-G 4", "--exclusive", "--gpus-per-task=1"):
+            assert "few-gpus" not in rules_of("srun -K ./a", asked, f"#SBATCH {more}")
+    for kind in ("gpu", "skylake", "ib100", "a1000x", "haswell&ssd"):
+        assert "few-gpus" not in rules_of("srun -K ./a", f"#SBATCH -C '{kind}'")
