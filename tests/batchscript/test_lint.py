@@ -1423,3 +1423,12 @@ def test_a_kind_of_gpu_without_a_gpu_is_said() -> None:
             assert "few-gpus" not in rules_of("srun -K ./a", asked, f"#SBATCH {more}")
     for kind in ("gpu", "skylake", "ib100", "a1000x", "haswell&ssd"):
         assert "few-gpus" not in rules_of("srun -K ./a", f"#SBATCH -C '{kind}'")
+
+
+def test_awk_refuses_a_backslash_in_single_quotes() -> None:
+    field = "awk '{print \\$2}'"
+    for line in (f"a=$(ip a | {field})", f'a="$(ip a | {field})"', f"ip a | g{field}"):
+        assert "unset-variable" in rules_of(f"{line}\necho $a")
+    for line in (f"a=`ip a | {field}`", f'bash -c "ip a | {field}"', "awk '{print $2}' f"):
+        assert "unset-variable" not in rules_of(line)
+    assert "unset-variable" not in rules_of(f"bash <<EOF\nip a | {field.replace(chr(39), '')}\nEOF")

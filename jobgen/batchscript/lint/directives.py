@@ -72,6 +72,7 @@ def _find_unset(script: Script) -> Iterator[Fault]:
             fix = "write the name that the scheduler sets, or the directive that it sets this for"
             yield mark(place, f"nothing sets ${name} in a job with these directives", fix)
     yield from find_text(script, "stray", "the last $ stays in the value", "leave it out")
+    yield from find_text(script, "escaped", WHY.ESCAPED, "leave the backslash out")
 
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
