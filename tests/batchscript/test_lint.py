@@ -1432,3 +1432,12 @@ def test_awk_refuses_a_backslash_in_single_quotes() -> None:
     for line in (f"a=`ip a | {field}`", f'bash -c "ip a | {field}"', "awk '{print $2}' f"):
         assert "unset-variable" not in rules_of(line)
     assert "unset-variable" not in rules_of(f"bash <<EOF\nip a | {field.replace(chr(39), '')}\nEOF")
+
+
+def test_a_launcher_before_blanks_is_no_value() -> None:
+    for line in ("RUN=mpirun ./a", "RUN=srun python t.py", "RUN=/usr/bin/mpiexec ./a b"):
+        assert "no-command" in rules_of(f"{line}\n$RUN")
+        assert "no-command" in rules_of(f'{line}\neval "${{RUN}} x"')
+        assert "no-command" not in rules_of(line)  # for the program's own environment
+    assert "no-command" not in rules_of("RUN='mpirun ./a'\n$RUN")
+    assert "no-command" not in rules_of("CC=mpicc make\n$CC a.c")
