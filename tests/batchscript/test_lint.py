@@ -1441,3 +1441,11 @@ def test_a_launcher_before_blanks_is_no_value() -> None:
         assert "no-command" not in rules_of(line)  # for the program's own environment
     assert "no-command" not in rules_of("RUN='mpirun ./a'\n$RUN")
     assert "no-command" not in rules_of("CC=mpicc make\n$CC a.c")
+
+
+def test_a_server_that_nothing_waits_for_ends_with_the_script() -> None:
+    for server in ("vllm serve a", "uvicorn a:b --port 80", "streamlit run a.py", "gunicorn a:b"):
+        assert "no-wait" in rules_of(f"{server} &")
+        assert "no-wait" in rules_of(f"{server} > log 2>&1 &\necho done")
+        assert "no-wait" not in rules_of(f"{server} &\nwait")
+        assert "no-wait" not in rules_of(server)
