@@ -2577,3 +2577,12 @@ def test_a_directive_that_a_blank_cuts_in_two_or_that_is_empty_is_none() -> None
         assert "directives" not in own
     own = yaml.safe_load(import_pbs("#PBS -W group_list=a\ncd $PBS_O_WORKDIR\n./a").yaml)
     assert own["directives"] == ["#PBS -W group_list=a"]
+
+
+def test_a_profiler_before_a_launcher_leaves_it_its_tasks() -> None:
+    asked = "#SBATCH --nodes=2 --ntasks-per-node=4"
+    for profiler in ("perf stat -e cycles", "nsys profile -o out", "strace -f", "vtune -c a --"):
+        own = spec_of(f"{profiler} mpirun -np 8 ./a", asked)
+        assert own["launch"] == {"mode": "plain", "processes_per_node": 4}
+        assert " ".join(own["run"]["command"]) == f"{profiler} mpirun -np 8 ./a"
+    assert kept("own_wrapper mpirun -np 8 ./a", asked) == WHY.FIRST_NODE
