@@ -347,7 +347,8 @@ def _settle_indices(script: Script, item: DirectiveOption, draft: Draft) -> bool
         return False
     draft.put("array.tasks", len(numbers))
     draft.put("array.at_once", int(at_once or 0))
-    if differs and even:
+    # A list, where it is short: Torque's variable is not set by it.
+    if even := differs and even and (len(numbers) > 32 or item.option == "-t"):
         index = f"JOBGEN_TASK * {second - first} + {first}".replace(" * 1 ", " ")
         draft.setup([f"export {ARRAYS[item.option]}=$(({index}))"])
     return not differs or even or (draft.put("array.numbers", numbers) and item.option != "-t")

@@ -1074,15 +1074,23 @@ def test_a_directive_with_a_place_to_fill_in_is_left_out_beside_a_body() -> None
 
 
 def test_indices_of_an_array_are_those_of_the_script() -> None:
-    indices = (("3-9%2", "5", 7), ("0-4", "", 5), ("7-9", "9", 3), ("3-12:4", "11", 3))
+    indices = (
+        ("3-9%2", "5", 7),
+        ("0-4", "", 5),
+        ("7-9", "9", 3),
+        ("3-12:4", "11", 3),
+        ("3-90:2", "7", 44),
+    )
     for asked, third, tasks in indices:
         spec = spec_of("python t.py $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         setup = spec.get("environment", {}).get("setup", "")
         shown = f"unset SLURM_ARRAY_TASK_ID JOBGEN; JOBGEN_TASK=2\n{setup}echo $SLURM_ARRAY_TASK_ID"
         ended = subprocess.run(["bash", "-c", shown], capture_output=True, text=True)
-        assert (ended.stdout, spec["array"]["tasks"]) == (f"{third}\n", tasks)
-    late = spec_of("export N=$SLURM_ARRAY_TASK_ID\n./a", ONE_GPU, "#SBATCH --array=1-3")
-    assert list(late["environment"]) == ["setup"]  # which sets the index
+        own = spec["array"].get("numbers", [0, 0, ended.stdout.strip()])
+        assert (str(own[2]), spec["array"]["tasks"]) == (third, tasks)
+    for asked in ("1-33", "1-3", "2,4,9"):
+        late = spec_of("export N=$SLURM_ARRAY_TASK_ID\n./a", ONE_GPU, f"#SBATCH --array={asked}")
+        assert list(late["environment"]) == ["setup"]  # which comes behind the index
 
 
 @pytest.mark.parametrize(
@@ -1125,7 +1133,7 @@ def test_an_array_of_one_task_keeps_its_directive_and_body() -> None:
 
 
 def test_tasks_of_an_array_keep_their_numbers() -> None:
-    for asked, numbers in {"5,1-3": [1, 2, 3, 5], "7,9": None, "0,1": None}.items():
+    for asked, numbers in {"5,1-3": [1, 2, 3, 5], "7,9": [7, 9], "0,1": None, "1-33": None}.items():
         spec = spec_of("./a $SLURM_ARRAY_TASK_ID", ONE_GPU, f"#SBATCH --array={asked}")
         assert spec["array"].get("numbers") == numbers
         assert "directives" not in spec

@@ -12,6 +12,7 @@ from jobgen.batchscript.convert import straight
 from jobgen.batchscript.convert.launch import LaunchLine
 from jobgen.batchscript.convert.straight import NotStraightError, Statement, refuse
 from jobgen.batchscript.convert.values import Reader, get_text
+from jobgen.batchscript.directives import ARRAYS
 from jobgen.batchscript.draft import Draft
 from jobgen.batchscript.expand import PlainVariables, expand_command, follow, list_names
 from jobgen.batchscript.purposes import FORMS, WHY, is_pure, list_substituted, reads_settings
@@ -218,7 +219,9 @@ class Prelude:
             return None
         # What it adds to, the folder that it leaves, and an index have another value by then.
         changed = self.late | {name} & self.variables.keys() | ({"PWD"} if self.moved else set())
-        changed |= {*re.findall(r"export (\w+)=", self.draft.values.get("environment.setup", ""))}
+        numbered = ARRAYS.values() if "array.numbers" in self.draft.values else ()
+        first = re.findall(r"export (\w+)=", self.draft.values.get("environment.setup", ""))
+        changed |= {*numbered, *first}
         text, before = get_text(value), self.variables.get(name)
         if type(before) is type(value) is dict:  # what it was goes in the place of its name
             value = {**value, "value": re.sub(rf"\${name}\b", lambda _: get_text(before), text)}
