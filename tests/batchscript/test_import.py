@@ -2594,3 +2594,10 @@ def test_a_profiler_before_a_launcher_leaves_it_its_tasks() -> None:
         assert own["launch"] == {"mode": "plain", "processes_per_node": 4}
         assert " ".join(own["run"]["command"]) == f"{profiler} mpirun -np 8 ./a"
     assert kept("own_wrapper mpirun -np 8 ./a", asked) == WHY.FIRST_NODE
+
+
+def test_a_wrapper_for_a_terminal_or_buffers_leaves_a_program_to_jobgen() -> None:
+    own = spec_of("srun python t.py", EACH_GPU)
+    for wrapper in ("stdbuf -oL -eL", "nohup", "nohup stdbuf -o L", "stdbuf --output=0"):
+        assert spec_of(f"{wrapper} srun python t.py", EACH_GPU) == own
+    assert spec_of("stdbuf -oL ./a", ONE_GPU)["run"]["command"] == ["stdbuf", "-oL", "./a"]

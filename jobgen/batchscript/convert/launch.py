@@ -47,8 +47,8 @@ class LaunchLine:
     def __init__(self, script: Script, launch: Statement, reader: Reader, shape: Request) -> None:
         self.script, self.statement, self.reader, self.shape = script, launch, reader, shape
         self.command = expand_command(launch.first, reader.variables)
-        if self.command.name == "nohup":  # a job has no terminal that could hang up
-            self.command = self.command._replace(words=self.command.words[1:])
+        if idle := FORMS["idle-wrapper"].match(" ".join(self.command.texts)):
+            self.command = self.command._replace(words=self.command.words[idle[0].count(" ") :])
         self.started = unwrap(self.command.words)
         self.torchrun = self.started.torchrun
         self.tasks = shape.tasks  # of each node
