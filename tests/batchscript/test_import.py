@@ -2601,3 +2601,9 @@ def test_a_wrapper_for_a_terminal_or_buffers_leaves_a_program_to_jobgen() -> Non
     for wrapper in ("stdbuf -oL -eL", "nohup", "nohup stdbuf -o L", "stdbuf --output=0"):
         assert spec_of(f"{wrapper} srun python t.py", EACH_GPU) == own
     assert spec_of("stdbuf -oL ./a", ONE_GPU)["run"]["command"] == ["stdbuf", "-oL", "./a"]
+
+
+def test_a_gpu_of_a_kind_alone_is_one() -> None:
+    for asked in ("--gpus=a100", "-G a100:1", "--gpus-per-node=a100"):
+        resources = spec_of("python t.py", f"#SBATCH --nodes=1 {asked}")["resources"]
+        assert resources == {"gpus_per_node": 1, "gpu_type": "a100"}
