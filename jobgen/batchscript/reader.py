@@ -298,7 +298,8 @@ class Script:
     def _read_chunks(self) -> Request:
         """The numbers of PBS: of nodes, or without a select, of the job."""
         select = self.chunks
-        all_gpus = read_number(self.resource("ngpus"))
+        of_torque = self.resource("gpus") if re.match(r"1\b", select) else ""
+        all_gpus = read_number(self.resource("ngpus") or of_torque)
         if not select:
             cpus = read_number(self.resource("ncpus"))
             return Request(1, cpus < 2, 1, all_gpus, cpus)

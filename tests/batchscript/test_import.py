@@ -2607,3 +2607,17 @@ def test_a_gpu_of_a_kind_alone_is_one() -> None:
     for asked in ("--gpus=a100", "-G a100:1", "--gpus-per-node=a100"):
         resources = spec_of("python t.py", f"#SBATCH --nodes=1 {asked}")["resources"]
         assert resources == {"gpus_per_node": 1, "gpu_type": "a100"}
+
+
+def test_gpus_of_torque_are_of_its_one_node() -> None:
+    for chunk, count in (("1:ppn=4", 1), ("1:ppn=8:k80", 2)):
+        text = f"#PBS -l nodes={chunk}\n#PBS -l gpus={count}\ncd $PBS_O_WORKDIR\npython t.py"
+        imported = import_pbs(text)
+        assert yaml.safe_load(imported.yaml)["resources"]["gpus_per_node"] == count
+        assert "gpus=" in "".join(
+            left.text for left in imported.left
+        )  # which may be Torque's alone
+    for chunk in ("2:ppn=4", "node7:ppn=4", "10"):
+        own = import_pbs(f"#PBS -l nodes={chunk}\n#PBS -l gpus=2\ncd $PBS_O_WORKDIR\nmpirun ./a")
+        assert "gpus_per_node" not in own.yaml
+        assert "'#PBS -l gpus=2'" in own.yaml
