@@ -279,9 +279,8 @@ class _Resources:
                 self._take_chunk(option, value, item)
         elif self.files and option == f"-l {self.files.resource}" and _LABEL.matches(value):
             self.draft.put("filesystems", value.split(self.files.separator))
-        elif option in ("-l ngpus", "-l ncpus", "-l gpus"):  # of the request
-            alone = option != "-l gpus" or self.nodes == 1
-            return alone and value.isdecimal() and int(value) % self.nodes == 0
+        elif FORMS["of-request"].fullmatch(f"{option} {self.nodes}"):
+            return value.isdecimal() and int(value) % self.nodes == 0
         else:
             return option == "-l place" and value in ("free", "pack") and self.nodes == 1
         return True

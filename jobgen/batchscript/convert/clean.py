@@ -80,6 +80,8 @@ class _CleanSpec:
             unsaid = item.option in ARRAYS and "array.tasks" not in self.draft.values
             acted = FORMS["acted-on"].match(f"{asked}\n{self.script.text}")
             refuse(item.line, WHY.KEY, unsaid, acted)
+            if FORMS["whole-node"].match(f"{asked}\n{self.script.text}"):
+                self.draft.check(item.line, item.text, WHY.ALL_CPUS)
             refuse(item.line, WHY.SIGNAL, FORMS["signals"].match(f"{asked} {self.once}"))
 
     def _split(self, statements: list[Statement]) -> None:
@@ -159,10 +161,6 @@ class _CleanSpec:
             self.draft.check(self.launch.line, self.read.shares, reason)
 
     def _note_tasks(self) -> None:
-        asked = [x for x in self.script.read_directives if x.option == "--cpus-per-task"]
-        if "resources.exclusive" in self.draft.values and self.read.mode in ("plain", "torchrun"):
-            for item in [] if self.read.started.launchers else asked[-1:]:
-                self.draft.check(item.line, item.text, WHY.ALL_CPUS)
         if self.read.mode == "plain" and self.script.request.tasks > 1:
             asks, items = FORMS["tasks"].match, self.script.read_directives
             asked = [(one.line, one.text) for one in items if asks(f"{one.option} {one.value}")]

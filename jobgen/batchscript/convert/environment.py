@@ -272,7 +272,7 @@ class Prelude:
         variables = self.draft.values.get("environment.variables", {}) | self.variables
         self.draft.put("environment.variables", variables)
         if not (modules or self.keys):  # which do the same, for what the program calls
-            self.setup += [line for line in self.hooked if "conda" not in line]
+            self.setup += filter(FORMS["brings"].match, self.hooked)
         text = re.sub(r"(?m) \|\| true$" if self.fails else "$^", "", "\n".join(self.setup))
         self.draft.setup([*self._list_options(text), *text.splitlines()])
 

@@ -168,10 +168,7 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
             yield mark(place, f"{count} processes on each node, which has {has}")
-    asked = "\n".join(f"{item.option} {item.value}" for item in script.read_directives)
-    of_gpus = [item for item in script.read_directives if item.option == "--constraint"]
-    for item in of_gpus if FORMS["only-kind"].match(asked) else []:
-        yield mark(item, WHY.ONLY_KIND, "ask for them, as by --gpus-per-node")
+    yield from find_text(script, "only-kind", WHY.ONLY_KIND, "ask for it, as by --gpus-per-node")
     known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
     for _, word, _ in script.variables() if known else ():
         named = FORMS["gpu-numbers"].fullmatch(word.raw)
