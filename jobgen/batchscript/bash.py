@@ -23,12 +23,7 @@ CLOSES = {"fi", "esac", "}", "done"}
 _PREFIXES = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"}
 _CLOSERS = {"$(": ")", "${": "}", "(": ")", '"': '"', "`": "`"}
 # How builtins are told which variables they set.
-_LISTS = ("read", "mapfile", "readarray", "getopts", "for", "select", "unset")
-_SETTERS = dict.fromkeys(_LISTS, WORDS["a-name"]) | {
-    **dict.fromkeys(("let", "(("), WORDS["changes"]),
-    "printf": re.compile(r"^-v ([A-Za-z_]\w*)", re.ASCII),
-    ":": re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII),
-}
+_SETTERS = {name: form for kind, form in WORDS.items() for name in kind.split()[1:]}
 
 
 class Segment(NamedTuple):

@@ -34,12 +34,10 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
         yield mark(item, f"'{place}' is a place to fill in{more}")
-    yield from find_text(script, "place-in-words", "this is a place to fill in")
+    yield from find_text(script, "place-in-words")
 
 
-NO_SHEBANG = find_form("no-shebang", "sbatch refuses a script without #! in line 1")
-SECRET = find_form("secret", "it looks like a password or key, for all who read the file")
-LINE_ENDS = find_form("crlf", "the line ends are those of Windows, CR and LF")
+NO_SHEBANG, SECRET, LINE_ENDS = map(find_form, ("no-shebang", "secret", "crlf"))
 
 
 @rule("directive-variable")
@@ -71,8 +69,8 @@ def _find_unset(script: Script) -> Iterator[Fault]:
         if FORMS["foreign"].fullmatch(f"{name} {asked}"):
             fix = "write the name that the scheduler sets, or the directive that it sets this for"
             yield mark(place, f"nothing sets ${name} in a job with these directives", fix)
-    yield from find_text(script, "stray", "the last $ stays in the value", "leave it out")
-    yield from find_text(script, "escaped", WHY.ESCAPED, "leave the backslash out")
+    yield from find_text(script, "stray")
+    yield from find_text(script, "escaped")
 
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
@@ -104,7 +102,7 @@ def _find_dead(script: Script) -> Iterator[Fault]:
 
 @rule("output-folder")
 def _check_output_folder(script: Script) -> Iterator[Fault]:
-    yield from find_text(script, "numbered-folder", WHY.NUMBERED, WHY.OF_NUMBER)
+    yield from find_text(script, "numbered-folder")
     if script.value("--chdir", "-d"):
         return
     for bare, (item, folder) in _list_folders(script).items():

@@ -157,7 +157,7 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
-    yield from find_text(script, "lone-task", WHY.LONE_TASK, WHY.TASKS_OF_GPUS)
+    yield from find_text(script, "lone-task")
 
 
 @rule("few-gpus")
@@ -168,7 +168,7 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
             yield mark(place, f"{count} processes on each node, which has {has}")
-    yield from find_text(script, "only-kind", WHY.ONLY_KIND, "ask for it, as by --gpus-per-node")
+    yield from find_text(script, "only-kind")
     known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
     for _, word, _ in script.variables() if known else ():
         named = FORMS["gpu-numbers"].fullmatch(word.raw)

@@ -114,10 +114,8 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
         fix = vars(WHY).get("".join(re.findall(r"\s(--no-wait)\s", acting)[:1]), "")
         yield mark(command.place, "the server never ends, so that the job waits out its time", fix)
     if not FORMS["stops"].search(acting):
-        message = "the server never ends, so that nothing below it is run"
-        yield from find_text(script, "stays", message, "start it with & behind it")
-    message, fix = "what it waits for may never come", "count its turns, and exit 1 after some"
-    yield from find_text(script, "stays-out", message, fix)
+        yield from find_text(script, "stays")
+    yield from find_text(script, "stays-out")
 
 
 def _list_after_server(script: Script) -> list[Command]:

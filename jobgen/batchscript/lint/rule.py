@@ -8,7 +8,7 @@ from functools import partial
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
-from jobgen.batchscript.purposes import FORMS
+from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.reader import INSIDE, DirectiveOption, Script
 from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
@@ -34,8 +34,9 @@ def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     return Fault(outer or line, place.column, message + where, fix)
 
 
-def find_text(script: Script, kind: str, message: str, fix: str = "") -> Iterator[Fault]:
-    """Make a fault of each place in a script's text that is of a kind."""
+def find_text(script: Script, kind: str) -> Iterator[Fault]:
+    """Make a fault of each place in a script's text that is of a kind, in that kind's words."""
+    message, _, fix = vars(WHY)[f"at {kind}"].partition("; ")
     for match in FORMS[kind].finditer(script.text):
         above = script.text[: match.start(match.lastindex or 0)]
         yield Fault(above.count("\n") + 1, len(above) - above.rfind("\n"), message, fix)
@@ -69,9 +70,9 @@ def rule(id: str) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
     return partial(Rule, id, title, why, " | ".join(fix), reference)
 
 
-def find_form(id: str, message: str) -> Rule:
+def find_form(id: str) -> Rule:
     """Make a rule of a form of text that has its name."""
-    return rule(id)(lambda script: find_text(script, id, message))
+    return rule(id)(partial(find_text, kind=id))
 
 
 def list_rules(*modules: ModuleType) -> tuple[Rule, ...]:
