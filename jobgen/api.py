@@ -275,7 +275,7 @@ def submit(
     for message in (*ready.list_warnings(), *recover_submissions()):
         warn(message)
     note_folder()
-    job, warning = submit(settle_waits(ready), again=again, tell=tell)
+    job, warning = submit(settle_waits(ready, warn), again=again, tell=tell)
     if warning:
         warn(warning)
     return _build_job(job)

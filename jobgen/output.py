@@ -121,7 +121,9 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
             file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
         if temporary != target:
             os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         if temporary != target and os.path.exists(temporary):
             os.unlink(temporary)
+        if isinstance(error, OSError):  # which names no file, or the temporary one
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise

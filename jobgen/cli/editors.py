@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import Literal
 
@@ -11,6 +12,7 @@ import click
 from jobgen.cli.options import options_of
 from jobgen.cli.printing import put_err
 from jobgen.errors import UsageError
+from jobgen.output import offer_line
 
 
 def write_schema(what: Literal["job", "site"], *, queues: Iterable[str] = ()) -> str:
@@ -73,7 +75,9 @@ def page(
     from jobgen.page.build import GET_PYODIDE, build_page
 
     if pyodide is None:
-        raise UsageError(f"jobgen page needs Pyodide; get it and name its folder:\n{GET_PYODIDE}")
+        line = offer_line("jobgen", *(sys.argv[1:] if out or serve else ["page", "--serve"]))
+        get = f"{GET_PYODIDE}\n    {line} --pyodide pyodide"
+        raise UsageError(f"jobgen page needs Pyodide; get it and name its folder:\n{get}")
     if (out is None) == (not serve):
         raise UsageError("give either --out DIR or --serve")
     if out is not None:

@@ -12,7 +12,7 @@ import click
 
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, options_of, refuse_together
-from jobgen.cli.printing import put_answer, put_err, put_out, put_text
+from jobgen.cli.printing import put_answer, put_err, put_others, put_out, put_text
 from jobgen.cli.remote import RemoteCommand
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, offer_line, write_file
@@ -108,9 +108,14 @@ def list_jobs(
     from jobgen.jobs import table
     from jobgen.jobs.find import NO_JOB
     from jobgen.schedulers.base import StateName
+    from jobgen.spec.spelling import find_near
 
     if state is not None and state.lower() not in get_args(StateName):
-        raise click.UsageError(f"--state {state}: not one of {', '.join(get_args(StateName))}")
+        near = find_near(state.lower(), get_args(StateName))
+        hint = f"; type: {offer_line('jobgen', 'list', '--state', near)}" if near else ""
+        raise click.UsageError(
+            f"--state {state}: not one of {', '.join(get_args(StateName))}{hint}"
+        )
     state = state and state.lower()  # squeue prints capitals
     known, problems = list_jobs(elsewhere=everywhere)
     if bad_nodes:
@@ -144,12 +149,14 @@ def confirm_latest(verb: str, job: Job, about: str = "") -> None:
 @jobs_argument
 @options_of("cancel")
 def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
-    """Cancel jobs (ID, name or run folder); without any, asks before it cancels the latest."""
+    """Cancel jobs (ID, name or run folder); without any, asks before it cancels the latest left."""
     import jobgen
 
     named, problems = jobgen.find_all(jobs)
     _raise_problems(problems)  # cancel all of them or none
     if not jobs:
+        going = jobgen.get_status(jobgen.list_jobs()[0]).going
+        named = [jobgen.find(one.id) for one in going[:1]] or named
         confirm_latest("cancel", named[0])
     ended: tuple[str, ...] = ()
     try:
@@ -170,9 +177,8 @@ def _name_others(named: Sequence[Job], words: Sequence[str]) -> None:
     """Say who else has the name by which a job was meant, whether that was cancelled or not."""
     from jobgen.jobs.status import list_namesakes
 
-    for job in named:
-        if job.name in words and (others := list_namesakes(job)):
-            put_err(f"{job.name} is its latest job; of that name goes on: {', '.join(others)}")
+    known = [job for job in named if job.name in words]
+    put_others("cancel", [other for job in known for other in list_namesakes(job)])
 
 
 @click.command(cls=RemoteCommand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from jobgen.errors import UsageError
@@ -58,15 +59,16 @@ def _name_others(job: JobRecord) -> str:
     return f"--after {job.name}: it waits for the latest, {job.id}; {also}" if others else ""
 
 
-def settle_waits(submission: Submission) -> Submission:
+def settle_waits(submission: Submission, warn: Callable[[str], object]) -> Submission:
     """Return the submission without the jobs of --after that have ended as they are to.
 
-    Raises UsageError for a job that has ended otherwise, and on PBS for one that it no longer
-    knows: it would delete this one at once.
+    Raises UsageError for a job that has ended otherwise. A job that its scheduler no longer knows
+    is worth a warning, and on PBS UsageError: it would delete this one at once.
     """
     scheduler, given = submission.scheduler, submission.after
     own = list_dependencies(scheduler.dependencies(submission.head))
-    come = _find_come([*((one.kind, id) for one in given for id in one.jobs), *own], scheduler)
+    waits = [*((one.kind, id) for one in given for id in one.jobs), *own]
+    come = _find_come(waits, scheduler, warn)
     if scheduler.can.deletes_waiting:
         _refuse_ended([id for kind, id in own if (kind, id) in come])
     jobs = (tuple(id for id in one.jobs if (one.kind, id) not in come) for one in given)
@@ -80,9 +82,11 @@ def _refuse_ended(ids: list[str]) -> None:
         raise UsageError(f"job {ids[0]}, for which this one would wait, has ended; {hint}")
 
 
-def _find_come(waits: list[_Wait], scheduler: Scheduler) -> list[_Wait]:
+def _find_come(
+    waits: list[_Wait], scheduler: Scheduler, warn: Callable[[str], object]
+) -> list[_Wait]:
     """Return those whose job has ended, as it is to; raise UsageError for one that never comes."""
-    jobs = {id: job for _, id in waits if (job := _find_known(id, scheduler))}
+    jobs = {id: job for _, id in waits if (job := _find_known(id, scheduler, warn))}
     states = {id: one.state for id, one in zip(jobs, look([*jobs.values()]).jobs, strict=True)}
     come = [(kind, id) for kind, id in waits if id in states and states[id].ended]
     for kind, id in come:
@@ -113,15 +117,16 @@ def _refuse_link(wait: str, job: JobRecord) -> None:
         )
 
 
-def _find_known(id: str, scheduler: Scheduler) -> JobRecord | None:
+def _find_known(id: str, scheduler: Scheduler, warn: Callable[[str], object]) -> JobRecord | None:
     """Return a job of this folder; raise UsageError for another that would have this deleted."""
     try:
         return find_job(id)
     except UsageError:
-        if not scheduler.can.deletes_waiting:
-            return None
         answer = SchedulerAnswer(scheduler.name, {id: [folder_name(id)]})
-        if answer.doubt or answer.states:
-            return None
-        title = scheduler.can.title
-        raise UsageError(f"{title} knows no job {id}, and deletes one that waits for it") from None
+        if not (answer.doubt or answer.states):
+            title = scheduler.can.title
+            if scheduler.can.deletes_waiting:
+                why = f"{title} knows no job {id}, and deletes one that waits for it"
+                raise UsageError(why) from None
+            warn(f"warning: {title} knows no job {id}, and so waits for none")
+        return None

@@ -90,7 +90,7 @@ def _check_place(job: JobRecord, ready: Submission) -> None:
     """Raise UsageError unless what is ready would go on in the job's run folder."""
     if ready.about.at_most is None or (ready.about.name, job.local) != (job.name, False):
         hint = "; --set on_walltime.then=resubmit makes it one" * (not job.local)
-        raise UsageError(f"job {job.id}: only a chain of a cluster goes on there{hint}")
+        raise UsageError(f"job {job.id}: only a chain of jobs goes on in its run folder{hint}")
     if job.folder != os.getcwd():
         line = offer_line("cd", job.folder)
         raise UsageError(f"job {job.id}: it goes on only from its own folder: {line}")

@@ -68,8 +68,7 @@ PYODIDE_VERSION = "314.0.7"
 GET_PYODIDE = f"""\
     npm pack pyodide@{PYODIDE_VERSION}
     mkdir pyodide
-    tar xzf pyodide-{PYODIDE_VERSION}.tgz -C pyodide --strip-components 1
-    jobgen page --serve --pyodide pyodide"""
+    tar xzf pyodide-{PYODIDE_VERSION}.tgz -C pyodide --strip-components 1"""
 _ROWS = json.loads(STATIC.joinpath("pyodide.json").read_text())
 PYODIDE = tuple(PyodideFile(*row) for row in _ROWS)
 _PYODIDE_LICENSE = f"""\

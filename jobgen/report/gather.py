@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from math import inf
 from pathlib import Path
 
 from jobgen.diagnose import find_failure
 from jobgen.jobs.code import DIFF, describe_code
-from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import find_tracked
+from jobgen.jobs.record import RECORD, JobRecord, read_record
+from jobgen.jobs.run_folder import find_tracked, read_traces
 from jobgen.jobs.table import list_origins
+from jobgen.plan.plan import Plan
 from jobgen.report.efficiency import Efficiency
 from jobgen.report.facts import Attempt, Ledger, RunFacts
 from jobgen.report.folder import Folder
@@ -29,13 +32,23 @@ from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.secrets import mask_text
 
+_Turns = Callable[[Path, int], dict[str, float]]
 _CLOCKS = 60.0  # seconds that the clocks of a login node and of a file server may differ
 
 
-def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str = "") -> RunFacts:
+def gather(
+    job: JobRecord,
+    state: State,
+    *,
+    now: float,
+    used: Used,
+    problem: str = "",
+    turns: _Turns,
+) -> RunFacts:
     """Return the facts of one run in this state.
 
-    `used` is what its scheduler counted, and `problem` why that is not known.
+    `used` is what its scheduler counted, and `problem` why that is not known; `turns` is
+    `list_turns`, which tells the same to all tasks of an array.
     """
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
@@ -52,7 +65,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     diff = folder.text(DIFF) if job.changed else ""
     places = folder.list_places(attempts, plan)
     until = history.last if state.ended else now
-    submitted = _find_submission(job)
+    submitted = max(_find_submission(job), _find_turn(job, plan, turns))
     ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=submitted, until=until)
     run = RunFacts(
         id=job.id,
@@ -63,8 +76,8 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         state=state.name,
         reason=state.reason,
         summary="",
-        submitted=submitted,
-        waited=_measure_wait(job, attempts, used),
+        submitted=_find_submission(job),
+        waited=_measure_wait(submitted, attempts, used),
         ran=ran,
         attempts=attempts,
         ledger=ledger and _add_energy(ledger, samples, used),
@@ -129,10 +142,29 @@ def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iter
             yield max(0.0, ended - attempt.began)
 
 
-def _measure_wait(job: JobRecord, attempts: tuple[Attempt, ...], used: Used) -> float | None:
+def _find_turn(job: JobRecord, plan: Plan | None, turns: _Turns) -> float:
+    """Return when a task had its turn, of an array of which few run at once; 0 without turns."""
+    array = plan and job.array and plan.array
+    most = array and (array.at_once or (plan is not None and not plan.can.batch))
+    return turns(job.whole_dir, most).get(job.id, 0.0) if most else 0.0
+
+
+def list_turns(whole: Path, most: int) -> dict[str, float]:
+    """Return when tasks of an array could begin, of which `most` run at once: when one had ended.
+
+    Those that had no need to wait are left out.
+    """
+    left = [read_traces(part) for part in read_record(whole / RECORD).parts]
+    turns, ends = dict[str, float](), list[float]()
+    for one in sorted((one for one in left if one.begun), key=lambda one: one.begun or 0.0):
+        turns |= {one.job.id: heappop(ends)} if len(ends) == most else {}
+        heappush(ends, one.ended or inf)
+    return turns
+
+
+def _measure_wait(submitted: float, attempts: tuple[Attempt, ...], used: Used) -> float | None:
     if used.submitted and used.started:
-        return max(0.0, used.started - used.submitted)
-    submitted = _find_submission(job)
+        return max(0.0, used.started - max(used.submitted, submitted))
     if attempts and attempts[0].began is not None and submitted:
         return max(0.0, attempts[0].began - submitted)
     return None

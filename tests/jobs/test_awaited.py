@@ -29,10 +29,13 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "ask", lambda *_, **__: CommandResult("", 153, unknown))
 
 
+WARNINGS: list[str] = []
+
+
 def settle(scheduler: str, *after: str, spec: str = "") -> list[str]:
     loaded = load(edited(("", spec)))
     ready = prepare_plan(loaded, resolve(loaded, scheduler=scheduler), after=after)
-    return list(map(str, settle_waits(ready).after))
+    return list(map(str, settle_waits(ready, WARNINGS.append).after))
 
 
 @pytest.mark.parametrize(("scheduler", "done", "failed"), [("slurm", 14, 16), ("pbs", 24, 26)])
@@ -49,8 +52,15 @@ def test_a_job_that_has_ended_as_it_is_to_is_not_waited_for(
             settle(scheduler, spec=f"after: {{{kind}: [{job}]}}\n")
 
 
-def test_pbs_would_delete_a_job_that_waits_for_one_that_it_does_not_know() -> None:
-    assert settle("slurm", "99") == ["afterok:99"]
+def test_pbs_would_delete_a_job_that_waits_for_one_that_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (settle("slurm", "99"), WARNINGS) == (["afterok:99"], []), "which has not answered"
+    with monkeypatch.context() as changed:
+        unknown = "slurm_load_jobs error: Invalid job id specified"
+        changed.setattr(process, "ask", lambda *_, **__: CommandResult("", 1, unknown))
+        assert settle("slurm", "99") == ["afterok:99"]
+    assert WARNINGS == ["warning: Slurm knows no job 99, and so waits for none"]
     with pytest.raises(UsageError, match="PBS knows no job 99, and deletes one that waits for it"):
         settle("pbs", "99")
     assert settle("slurm", spec="after: [14]\n") == []

@@ -69,7 +69,10 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     assert {each["id"] for each in removed} == {"1", "4"}
     assert ids() == ["2", alive.id]
     assert not Path("runs/a/code").exists()
-    assert jobgen("clean").err == "2 jobs kept: none ended more than 30d ago (--older)\n"
+    assert (
+        jobgen("clean").err
+        == "2 jobs kept: 1 has not ended, and none ended more than 30d ago (--older)\n"
+    )
     recent = "it ended less than 30d ago (--older), or nothing of it is left to remove"
     told = jobgen("clean", "--yes", "--older", "30d", "2", alive.id).err
     assert f"2: kept, because {recent}\n" in told
@@ -81,7 +84,10 @@ def test_old_jobs_that_have_ended_go_and_nothing_else(alive: JobRecord) -> None:
     code, _, err = jobgen("clean", "--older", "soon")
     assert code == 2
     assert "--older: 'soon' is not a duration" in err
-    assert "1 job kept: none ended more than 0s ago" in jobgen("clean", "--older", "0s").err
+    assert (
+        "1 job kept: 1 has not ended, and none ended more than 0s ago"
+        in jobgen("clean", "--older", "0s").err
+    )
 
 
 def test_tasks_of_an_array_that_are_done_stay_beside_those_that_failed() -> None:
@@ -127,7 +133,7 @@ def test_what_goes_is_not_called_kept_and_goes_once(words: str, gone: str) -> No
 def test_a_name_stands_for_the_latest_job_and_the_others_are_named() -> None:
     for days in (1, 2, 3):
         record(str(days), days=days)
-    others = "a name is its latest job; for the others: jobgen clean 2 3\n"
+    others = "a name is the latest job of that name; for the others: jobgen clean 2 3\n"
     assert jobgen("clean", "a", "--yes").err.startswith(others)
     assert ids() == ["2", "3"]
     assert not jobgen("clean", "2", "3", "--yes").err.startswith("a name")

@@ -161,6 +161,7 @@ def test_without_pyodide_the_command_says_how_to_get_it() -> None:
     assert ended.err.startswith("jobgen page needs Pyodide; get it and name its folder:\n")
     assert f"npm pack pyodide@{PYODIDE_VERSION}\n" in ended.err
     assert "jobgen page --serve --pyodide pyodide\n" in ended.err
+    assert "jobgen page --out 'a b' --pyodide pyodide\n" in jobgen("page", "--out", "a b").err
 
 
 def test_the_page_carries_the_licences_of_all_its_software() -> None:
