@@ -225,6 +225,10 @@ def filter_text(argv: Sequence[str], text: bytes, *, cpu_seconds: int) -> str:
     return "" if result.returncode < 0 else result.stdout.decode(errors="replace")
 
 
+#: options of `git ls-files` for files that it neither knows nor ignores, but for run folders
+NEW_FILES = ("-o", "--exclude-standard", "--exclude=runs")
+
+
 def list_tracked_files(folder: str = ".", *options: str) -> list[str] | None:
     """Return the files that git knows in a folder and that are there; None if it is none of git's.
 

@@ -48,7 +48,6 @@ _KINDS: dict[str, dict[str, Any]] = {
     "number": {"type": click.IntRange(1)},
     "port": {"type": click.IntRange(1, 65535)},
     "port or 0": {"type": click.IntRange(0, 65535), "default": 0},
-    "tracked": {"type": click.Choice(["tracked"])},
     "format": {"type": click.Choice(["text", "github"]), "default": "text"},
     "scheduler": {"type": click.Choice(list(PACKAGES))},
     "site": {"shell_complete": complete_words("sites.search", "list_names")},

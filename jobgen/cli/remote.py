@@ -7,8 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -131,27 +130,25 @@ class _RemoteOutput:
         put_err(self._text.decode(errors="replace"), end="")
 
 
-def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tuple[str, list[str]]:
+def pack_submission(path: str, overrides: Sequence[str]) -> tuple[str, list[str]]:
     """Return packed files that a submission needs, and the words that say what only this one knows.
 
     A spec's are itself, what it extends, the project's defaults and profiles, the files that `run`
-    or its roles start, and what it says to `send`; with `tracked` all that git knows here. A script
-    goes with its spec.
+    or its roles start, and what it says to `send`, or else all that git does not ignore here. A
+    script goes with its spec.
     """
     from jobgen.machine.transfer import pack_files
     from jobgen.rendering.check import is_script, read_script
     from jobgen.spec.load import load
 
     files, words = [path], list[str]()
-    if tracked:
-        files += _list_tracked()
     if is_script(path):
         from pathlib import Path
 
         script = read_script(Path(path))
         path = str(script.path.parent / script.header.spec)
         if not os.path.isfile(path):
-            return pack_files(files, {}), words
+            return pack_files([*files, *_list_known()], {}), words
         files.append(path)
         spec = load(path, script.header.overrides)
     else:
@@ -160,10 +157,9 @@ def pack_submission(path: str, overrides: Sequence[str], *, tracked: bool) -> tu
         if words:
             put_err(f"from your own config: {' '.join(words[1::2])}")
     texts = _add_read(files, spec, path)
-    runs = [part.spec.run for part in spec.programs()]
-    files += chain.from_iterable(map(_list_started, runs))
-    files += [*spec.spec.send, *filter(os.path.isdir, [".jobgen"])]
-    _warn_of_unsent(spec, runs, files)
+    files += chain.from_iterable(_list_started(part.spec.run) for part in spec.programs())
+    files += [*(spec.spec.send or _list_known()), *filter(os.path.isdir, [".jobgen"])]
+    _warn_of_profile(spec.spec.site)
     return pack_files(files, texts), words
 
 
@@ -176,13 +172,14 @@ def _list_started(run: Run) -> list[str]:
     return [*filter(os.path.isfile, (run.script or "", *filter(is_here, named)))]
 
 
-def _list_tracked() -> list[str]:
-    from jobgen.process import list_tracked_files
+def _list_known() -> list[str]:
+    """Return the files here that git does not ignore, but for run folders."""
+    from jobgen.process import NEW_FILES, list_tracked_files
 
     known = list_tracked_files()
     if known is None:
-        raise UsageError("--send tracked: this folder is not in a git repository")
-    return known
+        put_err("no git repository is here; the spec lists under send what else the job needs")
+    return [*(known or ()), *(list_tracked_files(".", *NEW_FILES) or ())]
 
 
 def _add_read(files: list[str], spec: LoadedSpec, path: str) -> dict[str, str]:
@@ -200,62 +197,18 @@ def _is_outside(file: str) -> bool:
     return os.path.relpath(file).startswith("..")
 
 
-def _warn_of_unsent(spec: LoadedSpec, runs: Sequence[Run], files: Sequence[str]) -> None:
-    """Say which modules, other files and profiles the job may lack there."""
+def _warn_of_profile(name: str | None) -> None:
+    """Say that the job may lack the profile of its site there."""
     from jobgen.sites import search
 
-    imported = {path: "imported" for run in runs for path in list_unsent(run, files)}
-    named = {path: "named" for run in runs for path in _list_named(run, files)}
-    for path, how in {**named, **imported}.items():
-        hint = f"write send: [{path}] in the spec, or give --send tracked"
-        put_err(f"warning: {path} is {how} but not sent; {hint}")
-    name = spec.spec.site
     for file in search.find(name).files if name and search.exists(name) else ():
         if _is_outside(file) and not file.startswith(search.BUILT_IN):
             hint = f"copy it to .jobgen/sites/{os.path.basename(file)} of the project to send it"
             put_err(f"warning: the profile {file} exists only on this machine; {hint}")
 
 
-def _list_named(run: Run, files: Sequence[str]) -> Iterator[str]:
-    """Yield the files of this folder that the words of a program name, if they are not sent."""
-    from jobgen.review.subject import is_below
-
-    sent = [*map(os.path.normpath, files)]
-    for word in (*run.words, *run.listed_args, *run.keyed_args.values()):
-        path = os.path.normpath(str(word).rpartition("=")[2])
-        if os.path.isfile(path) and not (_is_outside(path) or is_below(path, sent)):
-            yield path
-
-
-def list_unsent(run: Run, sent: Iterable[str]) -> Iterator[str]:
-    """Yield the files and folders here from which a program imports, if nothing of them is sent."""
-    known, script = [f"{os.path.normpath(one)}/" for one in sent], "".join(_list_started(run)[:1])
-    folder = os.path.dirname(script)
-    for path in _list_modules(script, run.module or ""):
-        root = folder if path.startswith(f"{folder}/") else "."
-        first = os.path.relpath(path, root).partition("/")[0]
-        own = os.path.normpath(os.path.join(root, first))
-        if not any(one.startswith(f"{own}/") or f"{own}/".startswith(one) for one in known):
-            yield own
-
-
-def _list_modules(script: str, module: str) -> list[str]:
-    """Return the files here that a program consists of; none of one that cannot be read."""
-    from jobgen.programs.project import Project
-
-    base = module.replace(".", "/")
-    places = [(script,)] if script else [(f"{base}.py", ""), (f"{base}/__main__.py", "")]
-    for place in places:
-        if os.path.isfile(place[0]):
-            with suppress(OSError, ValueError, SyntaxError):
-                return [module.path for module in Project(*place).modules]
-    return []
-
-
 class RemoteCommand(click.Command):
     """A command with --host, whose other options are checked here and sent there."""
-
-    _here: tuple[str, ...] = ("--host", "--send")  # options that are of no use there
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
@@ -269,14 +222,13 @@ class RemoteCommand(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as usual; keep the words given, but for those of no use there."""
+        """Parse as usual; keep the words given, but for the host."""
         words = iter(list(args))
         kept: list[str] = []
-        joined = tuple(one if one[1:2] != "-" else f"{one}=" for one in self._here)
         for word in words:
-            if word in self._here:
+            if word == "--host":
                 next(words, None)
-            elif not word.startswith(joined):
+            elif not word.startswith("--host="):
                 kept.append(word)
         ctx.meta["words"] = kept
         return super().parse_args(ctx, args)
@@ -293,8 +245,7 @@ class RemoteCommand(click.Command):
             raise UsageError(f"--host: {output} would be written on the host; {hint}")
         there, files, own = RemoteHost(host), "", list[str]()
         if self.name == "submit":
-            path, overrides, send = (ctx.params[key] for key in ("path", "overrides", "send"))
-            files, own = pack_submission(path, overrides, tracked=send is not None)
+            files, own = pack_submission(ctx.params["path"], ctx.params["overrides"])
         return there.run_jobgen([str(self.name), *own, *ctx.meta["words"]], files)
 
 

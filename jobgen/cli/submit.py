@@ -27,17 +27,13 @@ if TYPE_CHECKING:
 @click.argument("path", default=DEFAULT_SPEC, type=FILE, metavar="[SPEC or SCRIPT]")
 @options_of("submit")
 @add_target_options
-def submit(
-    path: str, dry_run: bool, wait: bool, again: bool, send: str | None, as_json: bool, **how: Any
-) -> None:
+def submit(path: str, dry_run: bool, wait: bool, again: bool, as_json: bool, **how: Any) -> None:
     """Submit a spec (default: job.yaml) or a rendered script, and print the job's ID.
 
     The job runs in the current folder, as with sbatch and qsub.
     """
     from jobgen import prepare
 
-    if send:
-        raise click.UsageError("--send needs --host")
     limits = not how.pop("no_limits")
     host = take_host()
     ready = prepare(path, limits=limits, **how)

@@ -36,7 +36,8 @@ def pack_files(paths: Iterable[str], texts: Mapping[str, str]) -> str:
     if sum(sizes.values()) > MOST_BYTES:
         largest = max(sizes, key=sizes.__getitem__)
         size = f"{sum(sizes.values()) >> 20} MiB, and {largest} alone has {sizes[largest] >> 20}"
-        hint = f"more than the {MOST_BYTES >> 20} MiB that are sent; copy data by hand"
+        hint = f"more than the {MOST_BYTES >> 20} MiB that are sent; list under send what the job "
+        hint += "needs, and copy data by hand"
         raise UsageError(f"the files to send have {size}; {hint}")
     return json.dumps([_pack(path, file, texts.get(path)) for path, file in files.items()])
 

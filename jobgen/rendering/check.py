@@ -182,7 +182,7 @@ def find_files(folder: str, left_out: list[str]) -> list[str]:
     scripts = list(filter(None, map(_find_script, map(Path, paths))))
     rendered = {str(script.spec) for script in scripts}
     specs = _list_specs(paths, left_out)
-    new = process.list_tracked_files(folder, "-o", "--exclude-standard", "--exclude=runs")
+    new = process.list_tracked_files(folder, *process.NEW_FILES)
     left_out += map(_UNTRACKED.format, _list_specs(new or (), []))
     return [*(str(script.path) for script in scripts), *filterfalse(rendered.__contains__, specs)]
 

@@ -553,7 +553,8 @@ class JobSpec(NamedTuple):
     ] = None
     send: Annotated[
         tuple[Word, ...],
-        "Files and folders beside run.script that `jobgen submit --host` sends too.",
+        "Files and folders beside run.script that `jobgen submit --host` sends, in place of all "
+        "that git does not ignore here.",
     ] = ()
     directives: Annotated[
         tuple[Directive, ...],

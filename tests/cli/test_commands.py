@@ -17,10 +17,8 @@ from support import MINIMAL, ROOT, edited, jobgen, working_in
 
 from jobgen.cli.following import run_shown
 from jobgen.cli.main import cli
-from jobgen.cli.remote import list_unsent
 from jobgen.jobs import watch
 from jobgen.rendering.runtime import Runtime, digest_text, split_script
-from jobgen.spec.model import Run
 
 SLURM = MINIMAL.replace("local", "slurm")
 PBS = MINIMAL.replace("local", "pbs")
@@ -938,27 +936,6 @@ def test_a_file_of_another_tool_given_as_a_script_is_named(command: str, tmp_pat
         code, out, err = jobgen(command, "Dockerfile")
     assert (code, out) == (2, "")
     assert err.startswith("Dockerfile builds an image, and is not a job script; build it, and ")
-
-
-def test_what_a_program_imports_and_host_is_not_sent_is_named(tmp_path: Path) -> None:
-    with working_in(tmp_path):
-        for name in ("src/a.py", "src/c.py", "src/lib/x.py", "mine/__init__.py"):
-            Path(name).parent.mkdir(parents=True, exist_ok=True)
-            Path(name).touch()
-        Path("src/b.py").write_text("import c\n")
-        Path("src/train.py").write_text("import a, os, lib.x\nfrom b import c\nfrom . import d\n")
-        Path("mine/train.py").touch()
-
-        def find(run: Run, *sent: str) -> list[str]:
-            return list(dict.fromkeys(list_unsent(run, sent)))
-
-        run = Run(script="src/train.py")
-        assert find(run, run.script or "") == ["src/a.py", "src/lib", "src/b.py", "src/c.py"]
-        assert find(run, run.script or "", "src/a.py", "./src/lib/x.py", "src/c.py") == ["src/b.py"]
-        assert find(run, "src") == find(Run(command=("a",))) == []
-        assert find(Run(module="mine.train")) == ["mine"]
-        Path("src/train.py").write_text("import (\n")
-        assert find(run) == []
 
 
 def test_a_run_shows_what_its_rank_0_prints(

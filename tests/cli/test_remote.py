@@ -232,31 +232,30 @@ def test_what_the_program_needs_goes_too(on_host: Ran) -> None:
         "extends: ../base.yaml\nname: a\nresources: {}\nrun: {script: train.py}\n"
         "send: [helper.py, pkg]\n"
     )
-    (here.parent / "real.py").write_text("import helper, pkg.a, other, json\n")
+    (here.parent / "real.py").write_text("")
     (here / "train.py").symlink_to("../real.py")
     (here / "pkg").mkdir()
-    for name in ("helper.py", "other.py", "pkg/__init__.py", "pkg/a.py", "known.txt"):
+    for name in ("helper.py", "other.py", "pkg/__init__.py", "pkg/a.py", "known.txt", "ours.log"):
         (here / name).write_text("")
     code, _, err = on_host("submit")
     assert code == 0, err
-    assert "warning: other.py is imported but not sent; write send: [other.py]" in err
-    assert "helper.py is imported" not in err
     assert "job.yaml: sent as one file with ../base.yaml" in err
     assert not (on_host.there / "train.py").is_symlink()
     assert (on_host.there / "pkg" / "a.py").is_file()
     assert not (on_host.there / "other.py").exists()
     assert "#SBATCH --account=ours" in (on_host.there / "runs/a/4242/script").read_text()
-    for words in (["init", "-q"], ["add", "known.txt", "train.py", "other.py"]):
+    (here / ".gitignore").write_text("*.log\n")
+    for words in (["init", "-q"], ["add", "known.txt", "train.py"]):
         subprocess.run(["git", *words], cwd=here, check=True)
-    code, _, err = on_host("submit", "--send", "tracked", "--again", "-J", "b")
-    assert code == 0, err
-    assert "warning" not in err
-    assert (on_host.there / "known.txt").exists()
+    assert on_host("submit", "--again", "-J", "b")[0] == 0
+    assert not (on_host.there / "known.txt").exists(), "send lists others"
+    code, _, err = on_host("submit", "--again", "-J", "c", "--set", "send=null")
+    assert (code, "no git repository" in err) == (0, False), err
+    for name in ("known.txt", "other.py", "ours.log"):  # known, new, ignored
+        assert (on_host.there / name).exists() == (name != "ours.log")
 
 
-def test_the_files_that_commands_start_go_too_and_others_that_they_name_are_told(
-    on_host: Ran,
-) -> None:
+def test_the_files_that_commands_start_go_too(on_host: Ran) -> None:
     here = on_host.here
     (here / "job.yaml").write_text(
         "name: a\nscheduler: slurm\nresources: {nodes: 3}\nroles:\n"
@@ -267,16 +266,12 @@ def test_the_files_that_commands_start_go_too_and_others_that_they_name_are_told
     )
     (here / "tools").mkdir()
     files = ("srv.py", "a.json", "tools/judge.sh", "b.txt", "train.py", "c.txt", "d.txt")
-    for name in (*files, "helper.py"):
+    for name in files:
         (here / name).write_text("")
-    (here / "srv.py").write_text("import helper\n")
     code, _, err = on_host("submit")
     assert code == 0, err
     for name in files:
         assert (on_host.there / name).exists() == (name not in ("a.json", "b.txt", "c.txt")), name
-    told = re.findall(r"warning: (\S+) is (\w+) but not sent; write send: \[\S+\] in the spec", err)
-    named = [(name, "named") for name in ("a.json", "b.txt", "c.txt")]
-    assert told == [*named, ("helper.py", "imported")]
 
 
 def test_the_users_own_config_counts_there(on_host: Ran) -> None:
