@@ -53,12 +53,8 @@ class Offered(str):
 
 def offer_line(*words: str | os.PathLike[str]) -> Offered:
     """Return words to type, of which a shell makes the same words; no path reads as an option."""
-    paths = (str(word) if isinstance(word, str) else _name_path(os.fspath(word)) for word in words)
-    return Offered(shlex.join(paths))
-
-
-def _name_path(path: str) -> str:
-    return os.path.join(os.curdir, path) if path.startswith("-") else path
+    plain = [re.sub("^(?=-)", "./" * (not isinstance(one, str)), os.fspath(one)) for one in words]
+    return Offered(shlex.join(plain))
 
 
 def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:

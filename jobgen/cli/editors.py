@@ -75,9 +75,9 @@ def page(
     from jobgen.page.build import GET_PYODIDE, build_page
 
     if pyodide is None:
-        line = offer_line("jobgen", *(sys.argv[1:] if out or serve else ["page", "--serve"]))
-        get = f"{GET_PYODIDE}\n    {line} --pyodide pyodide"
-        raise UsageError(f"jobgen page needs Pyodide; get it and name its folder:\n{get}")
+        words = sys.argv[1:] if out or serve else ["page", "--serve"]
+        line = f"{GET_PYODIDE}\n    {offer_line('jobgen', *words, '--pyodide', 'pyodide')}"
+        raise UsageError(f"jobgen page needs Pyodide; get it and name its folder:\n{line}")
     if (out is None) == (not serve):
         raise UsageError("give either --out DIR or --serve")
     if out is not None:

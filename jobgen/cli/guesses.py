@@ -71,9 +71,8 @@ class Answer(typed.Typed):
         self.remarks: dict[str, str] = {}  # what to say of the others
         self._sort_words(read.split())
         for own, value in self.own:  # in the place of a word that stands for it
-            text = re.sub(
-                rf"{own} [A-Z]+(?= |$)", offer_line(own, value).replace("\\", r"\\"), text
-            )
+            line = offer_line(own, value).replace("\\", r"\\")
+            text = re.sub(rf"{own} [A-Z]+(?= |$)", line, text)
         start = self.line or fill_line(text, self.tool, self.plain)
         line = self._write(start)
         named = next((one for one in self.remarks if first and one.startswith(first)), "")
@@ -336,9 +335,9 @@ class Answer(typed.Typed):
             return ""
         times, rest = divmod(int(gpus), int(by))
         if not (nodes or times):
-            return offer_line("-N", "1", "--gpus-per-node", gpus)
-        words = ["-N", nodes or f"{times}", "--gpus-per-node", f"{times}" if nodes else by]
-        return "" if rest else offer_line(*words)
+            return Offered(f"-N 1 --gpus-per-node {gpus}")
+        each = times if nodes else by
+        return "" if rest else Offered(f"-N {nodes or times} --gpus-per-node {each}")
 
     def _share(self, number: str) -> str:
         """Return what each node has of a number for all; empty where that is not sure."""

@@ -13,18 +13,11 @@ import click
 
 from jobgen.cli.jobs import confirm_latest, job_argument, jobs_argument
 from jobgen.cli.options import DEFAULT_SPEC, FILE, options_of, refuse_together
-from jobgen.cli.printing import (
-    put_answer,
-    put_err,
-    put_next,
-    put_others,
-    report_recoveries,
-    take_host,
-)
+from jobgen.cli.printing import put_answer, put_err, put_next, report_recoveries, take_host
 from jobgen.cli.remote import RemoteCommand, RemoteSpecCommand
 from jobgen.cli.target import SpecCommand, add_target_options, load_plan
 from jobgen.errors import UsageError
-from jobgen.output import format_count, format_table
+from jobgen.output import format_count, format_table, offer_line
 
 if TYPE_CHECKING:
     from jobgen.api import Job
@@ -148,9 +141,8 @@ def clean(jobs: tuple[str, ...], older: str | None, yes: bool, as_json: bool, **
         _name_kept(seen, waste, age, failed=which["failed"])
         _name_others(known, jobs)
     elif known and not (waste or any(which.values())):
-        kept, left = format_count(len(known), "job"), len(seen.going)
-        going = f"{left} {'has' if left == 1 else 'have'} not ended, and " * bool(left)
-        put_err(f"{kept} kept: {going}none ended more than {age} ago (--older)")
+        kept = format_count(len(known), "job")
+        put_err(f"{kept} kept: each goes on, or ended less than {age} ago (--older)")
     total = f"{sum(each.size for each in waste) / 1e6:,.1f} MB of {format_count(len(waste), 'job')}"
     if waste:
         _confirm_removal(waste, total, yes=yes)
@@ -213,8 +205,9 @@ def _name_others(known: Sequence[Job], names: Sequence[str]) -> None:
     from jobgen import list_jobs
 
     own = {job.id for job in known}
-    others = [job.id for job in list_jobs()[0] if job.name in names and job.id not in own]
-    put_others("clean", others)
+    if others := [job.id for job in list_jobs()[0] if job.name in names and job.id not in own]:
+        line = offer_line("jobgen", "clean", *others)
+        put_err(f"a name is the latest job of that name; for the others: {line}")
 
 
 def _confirm_removal(waste: Sequence[Waste], total: str, *, yes: bool) -> None:

@@ -12,7 +12,7 @@ import click
 
 from jobgen.cli.following import QueueNews, StatusLine, name_cause, raise_failures, say_they_go_on
 from jobgen.cli.options import STDOUT, complete_words, options_of, refuse_together
-from jobgen.cli.printing import put_answer, put_err, put_others, put_out, put_text
+from jobgen.cli.printing import put_answer, put_err, put_out, put_text
 from jobgen.cli.remote import RemoteCommand
 from jobgen.errors import JobFailedError, RefusedError, SchedulerUnavailableError, UsageError
 from jobgen.output import make_printable, offer_line, write_file
@@ -112,10 +112,8 @@ def list_jobs(
 
     if state is not None and state.lower() not in get_args(StateName):
         near = find_near(state.lower(), get_args(StateName))
-        hint = f"; type: {offer_line('jobgen', 'list', '--state', near)}" if near else ""
-        raise click.UsageError(
-            f"--state {state}: not one of {', '.join(get_args(StateName))}{hint}"
-        )
+        words = ", ".join(get_args(StateName)) + f"; did you mean {near}?" * bool(near)
+        raise click.UsageError(f"--state {state}: not one of {words}")
     state = state and state.lower()  # squeue prints capitals
     known, problems = list_jobs(elsewhere=everywhere)
     if bad_nodes:
@@ -155,8 +153,9 @@ def cancel(jobs: tuple[str, ...], as_json: bool) -> None:
     named, problems = jobgen.find_all(jobs)
     _raise_problems(problems)  # cancel all of them or none
     if not jobs:
-        going = jobgen.get_status(jobgen.list_jobs()[0]).going
-        named = [jobgen.find(one.id) for one in going[:1]] or named
+        known = jobgen.get_status(jobgen.list_jobs()[0]).jobs
+        going = (one.job.id for one in known if not (one.state.ended or one.forgotten))
+        named = [jobgen.find(next(going, named[0].id))]
         confirm_latest("cancel", named[0])
     ended: tuple[str, ...] = ()
     try:
@@ -177,8 +176,10 @@ def _name_others(named: Sequence[Job], words: Sequence[str]) -> None:
     """Say who else has the name by which a job was meant, whether that was cancelled or not."""
     from jobgen.jobs.status import list_namesakes
 
-    known = [job for job in named if job.name in words]
-    put_others("cancel", [other for job in known for other in list_namesakes(job)])
+    for job in named:
+        if job.name in words and (others := list_namesakes(job)):
+            line = offer_line("jobgen", "cancel", *others)
+            put_err(f"a name is the latest job of that name; for the others: {line}")
 
 
 @click.command(cls=RemoteCommand)

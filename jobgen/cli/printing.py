@@ -56,13 +56,6 @@ def take_host() -> list[str]:
     return ["--host", host] if host else []
 
 
-def put_others(command: str, ids: Sequence[str]) -> None:
-    """Write how to name the jobs whose name is also that of a later one, which it means."""
-    if ids:
-        line = offer_line("jobgen", command, *ids)
-        put_err(f"a name is the latest job of that name; for the others: {line}")
-
-
 def put_next(host: list[str], ids: Sequence[str]) -> None:
     """Write what to type about submitted jobs; a shell may take brackets for a pattern."""
     logs = offer_line("jobgen", "logs", "-f", *host, ids[0])

@@ -97,14 +97,11 @@ def read_own(path: str) -> JobSpec | None:
 
 
 def part_line(line: str) -> list[list[str]]:
-    """Return the options of a line, each with its value, which may have blanks and quotes."""
-    words = line.split()
-    with suppress(ValueError):
-        words = shlex.split(line)
+    """Return the options of a line, each with its value."""
+    words = shlex.split(line)
     starts = [at for at, word in enumerate(words) if word.startswith("-")]
     ends = [*starts[1:], len(words)]
-    parts = [words[start:end] for start, end in zip(starts, ends, strict=True)]
-    return [[option, " ".join(value)] if value else [option] for option, *value in parts]
+    return [words[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def name_setting(words: Sequence[str]) -> str:

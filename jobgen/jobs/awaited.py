@@ -18,6 +18,7 @@ from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
 from jobgen.schedulers.base import Scheduler, StateName
 
+_Warn = Callable[[str], object]
 _Wait = tuple[str, str]  # the kind, and the ID of the job
 
 
@@ -59,7 +60,7 @@ def _name_others(job: JobRecord) -> str:
     return f"--after {job.name}: it waits for the latest, {job.id}; {also}" if others else ""
 
 
-def settle_waits(submission: Submission, warn: Callable[[str], object]) -> Submission:
+def settle_waits(submission: Submission, warn: _Warn) -> Submission:
     """Return the submission without the jobs of --after that have ended as they are to.
 
     Raises UsageError for a job that has ended otherwise. A job that its scheduler no longer knows
@@ -82,9 +83,7 @@ def _refuse_ended(ids: list[str]) -> None:
         raise UsageError(f"job {ids[0]}, for which this one would wait, has ended; {hint}")
 
 
-def _find_come(
-    waits: list[_Wait], scheduler: Scheduler, warn: Callable[[str], object]
-) -> list[_Wait]:
+def _find_come(waits: list[_Wait], scheduler: Scheduler, warn: _Warn) -> list[_Wait]:
     """Return those whose job has ended, as it is to; raise UsageError for one that never comes."""
     jobs = {id: job for _, id in waits if (job := _find_known(id, scheduler, warn))}
     states = {id: one.state for id, one in zip(jobs, look([*jobs.values()]).jobs, strict=True)}
@@ -117,7 +116,7 @@ def _refuse_link(wait: str, job: JobRecord) -> None:
         )
 
 
-def _find_known(id: str, scheduler: Scheduler, warn: Callable[[str], object]) -> JobRecord | None:
+def _find_known(id: str, scheduler: Scheduler, warn: _Warn) -> JobRecord | None:
     """Return a job of this folder; raise UsageError for another that would have this deleted."""
     try:
         return find_job(id)

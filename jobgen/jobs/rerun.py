@@ -215,9 +215,10 @@ def _refuse_edited(job: JobRecord, about: Header, text: str) -> None:
     """Raise StaleError where its spec would render another script than the one that ran."""
     if line := _render_again(job, about, text)[1]:
         ran = os.path.relpath(job.run_dir / "script")
-        hint = f"to submit it as it ran: {offer_line('jobgen', 'rerun', job.id)}; for another, "
-        hint += "write the change into "
-        hint += f"{about.spec} and submit that"
+        hint = (
+            f"to submit it as it ran: {offer_line('jobgen', 'rerun', job.id)}; for another, write "
+        )
+        hint += f"the change into {about.spec} and submit that"
         why = f"is not what its spec renders: its line {line} differs"
         raise StaleError(f"job {job.id}: {ran}, which ran, {why}; {hint}")
 

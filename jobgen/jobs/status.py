@@ -56,11 +56,6 @@ class StatusReport(NamedTuple):
     jobs: tuple[JobStatus, ...]
     silences: tuple[str, ...]
 
-    @property
-    def going(self) -> list[JobRecord]:
-        """The jobs that have not ended, as far as known."""
-        return [one.job for one in self.jobs if not (one.state.ended or one.forgotten)]
-
 
 def read_state(job: JobRecord) -> State:
     """Return the job's state: by its script's own record, else by the scheduler's word.
@@ -97,7 +92,7 @@ def list_namesakes(job: JobRecord) -> list[str]:
     """Return the IDs of the other jobs of its name, below the same runs, that have not ended."""
     records = iglob(f"{escape(str(job.run_dir.parent))}/*/{RECORD}")
     others = [other for other in read_sound(records) if other.id != (job.array or job.id)]
-    return [one.id for one in look(others).going]
+    return [one.job.id for one in look(others).jobs if not (one.state.ended or one.forgotten)]
 
 
 def look_again(last: StatusReport) -> StatusReport:

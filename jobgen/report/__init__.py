@@ -7,7 +7,6 @@ what is not known is shown as that.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, partial
 
 from jobgen import __version__
 from jobgen.jobs.record import JobRecord
@@ -16,7 +15,7 @@ from jobgen.output import format_names
 from jobgen.report.accounting import NOT_COUNTED, read_accounting
 from jobgen.report.compare import compare
 from jobgen.report.facts import Report
-from jobgen.report.gather import gather, list_turns
+from jobgen.report.gather import gather
 from jobgen.report.ledger import sum_ledgers
 from jobgen.report.summary import summarise_runs
 
@@ -26,9 +25,9 @@ def report(jobs: Iterable[JobRecord], *, now: float) -> Report:
     # Two words may be one run, such as an array and a task of it.
     asked = list({part.run_folder: part for job in jobs for part in job.parts}.values())
     usage, problem = read_accounting(asked)
-    tell = partial(gather, now=now, problem=problem, turns=cache(list_turns))
     runs = tuple(
-        tell(job, state, used=usage.get(job.id, NOT_COUNTED)) for job, state, *_ in look(asked).jobs
+        gather(job, state, now=now, used=usage.get(job.id, NOT_COUNTED), problem=problem)
+        for job, state, *_ in look(asked).jobs
     )
     if len(runs) == 1:
         return Report(runs[0].title, runs[0].summary, __version__, runs, None, runs[0].ledger)

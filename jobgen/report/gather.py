@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from heapq import heappop, heappush
 from math import inf
 from pathlib import Path
@@ -32,23 +33,13 @@ from jobgen.schedulers.base import State
 from jobgen.schedulers.usage import Used
 from jobgen.spec.secrets import mask_text
 
-_Turns = Callable[[Path, int], dict[str, float]]
 _CLOCKS = 60.0  # seconds that the clocks of a login node and of a file server may differ
 
 
-def gather(
-    job: JobRecord,
-    state: State,
-    *,
-    now: float,
-    used: Used,
-    problem: str = "",
-    turns: _Turns,
-) -> RunFacts:
+def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str = "") -> RunFacts:
     """Return the facts of one run in this state.
 
-    `used` is what its scheduler counted, and `problem` why that is not known; `turns` is
-    `list_turns`, which tells the same to all tasks of an array.
+    `used` is what its scheduler counted, and `problem` why that is not known.
     """
     folder = Folder(job)
     script, spec = folder.text("script"), folder.text("job.yaml")
@@ -65,7 +56,7 @@ def gather(
     diff = folder.text(DIFF) if job.changed else ""
     places = folder.list_places(attempts, plan)
     until = history.last if state.ended else now
-    submitted = max(_find_submission(job), _find_turn(job, plan, turns))
+    submitted = max(_find_submission(job), _find_turn(job, plan, now))
     ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=submitted, until=until)
     run = RunFacts(
         id=job.id,
@@ -142,18 +133,16 @@ def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iter
             yield max(0.0, ended - attempt.began)
 
 
-def _find_turn(job: JobRecord, plan: Plan | None, turns: _Turns) -> float:
+def _find_turn(job: JobRecord, plan: Plan | None, now: float) -> float:
     """Return when a task had its turn, of an array of which few run at once; 0 without turns."""
-    array = plan and job.array and plan.array
-    most = array and (array.at_once or (plan is not None and not plan.can.batch))
-    return turns(job.whole_dir, most).get(job.id, 0.0) if most else 0.0
+    array, can = (plan.array, plan.can) if plan and job.array else (None, None)
+    most = array and can and (array.at_once or not can.batch)
+    return _list_turns(job.whole_dir, int(most), now).get(job.id, 0.0) if most else 0.0
 
 
-def list_turns(whole: Path, most: int) -> dict[str, float]:
-    """Return when tasks of an array could begin, of which `most` run at once: when one had ended.
-
-    Those that had no need to wait are left out.
-    """
+@lru_cache(1)  # all tasks of an array ask at one moment
+def _list_turns(whole: Path, most: int, _now: float) -> dict[str, float]:
+    """Return when tasks of an array could begin that had to wait until another had ended."""
     left = [read_traces(part) for part in read_record(whole / RECORD).parts]
     turns, ends = dict[str, float](), list[float]()
     for one in sorted((one for one in left if one.begun), key=lambda one: one.begun or 0.0):

@@ -140,11 +140,8 @@ def find_rule(section: str, facts: Mapping[str, str]) -> dict[str, str]:
     for rule in load_table()[section]:
         values = dict(facts)
         if all(_holds(name, rule[name], facts, values) for name in rule if name not in _ANSWERS):
-            answer = {
-                name: fill(rule[name], values, line=name == "type")
-                for name in _ANSWERS
-                if name in rule
-            }
+            given = (one for one in _ANSWERS if one in rule)
+            answer = {one: fill(rule[one], values, line=one == "type") for one in given}
             groups = {name: text for name, text in values.items() if name not in facts}
             return {"read": ""} | groups | answer
     return {}

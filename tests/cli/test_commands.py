@@ -18,6 +18,7 @@ from support import MINIMAL, ROOT, edited, jobgen, working_in
 from jobgen.cli.following import run_shown
 from jobgen.cli.main import cli
 from jobgen.jobs import watch
+from jobgen.output import write_file
 from jobgen.rendering.runtime import Runtime, digest_text, split_script
 
 SLURM = MINIMAL.replace("local", "slurm")
@@ -949,3 +950,14 @@ def test_a_run_shows_what_its_rank_0_prints(
     lines = "cd runs/a; mkdir 7/attempts/1; printf 'a\\nb' | tee -a [67]/logs/n1/rank-0.out; exit 5"
     assert run_shown(["bash", "-c", f"{{ {lines}; }} >/dev/null"], "a") == 5
     assert capsys.readouterr().out == "a\nb"
+
+
+def test_a_word_that_is_nearly_right_and_a_file_that_cannot_be_written_are_named(
+    tmp_path: Path,
+) -> None:
+    with working_in(tmp_path):
+        with pytest.raises(OSError, match="No space left") as refused:
+            write_file("/dev/full", "text")
+        assert refused.value.filename == "/dev/full"
+        assert jobgen("list", "--state", "Runing").err.endswith("; did you mean running?\n")
+        assert jobgen("report", "--format", "text").err.endswith("type: jobgen report --text\n")
