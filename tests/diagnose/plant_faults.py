@@ -7,6 +7,7 @@ all; NAME is a part of a fault's name.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -23,16 +24,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "helpers" / "programs"))
+sys.path.insert(0, str(Path(__file__).parent / "planted"))
 
 import cluster_fixtures as clusters
-import guests
-import latecomers
-import others
-import pilgrims
-import reported
-import strangers
-import travellers
+import program
 from fault_archive import PROGRAM, write_fault
 from jobs import Job, jobgen, submit
 from support import ROOT
@@ -511,16 +506,15 @@ FAULTS = [
 ]
 
 
-def take_others() -> list[Planted]:
-    """The programs of others, which know what is true of them."""
-    of = {
-        name: module
-        for module in (guests, latecomers, pilgrims, reported, strangers, travellers)
-        for name in module.NAMES
-    }
+def take_kinds() -> list[Planted]:
+    """The programs of each kind in `planted/`, which know what is true of them."""
     faults = []
-    for name, truth in others.PLANTED.items():
-        faults.append(
+    for path in sorted(PROGRAM.parent.glob("*.py")):
+        if path == PROGRAM:
+            continue
+        program.PLANTED.clear()
+        importlib.import_module(path.stem)
+        faults += [
             Planted(
                 name,
                 name.replace("-", " "),
@@ -530,10 +524,11 @@ def take_others() -> list[Planted]:
                 modes=(truth.mode,),
                 changes=truth.changes,
                 prepare=write_commands if "run" in truth.changes else None,
-                program=Path(of.get(name, others).__file__),
+                program=path,
                 says=truth.says,
             )
-        )
+            for name, truth in program.PLANTED.items()
+        ]
     return faults
 
 
@@ -1010,9 +1005,10 @@ def content_of(fault: Planted, mode: str, place: Place) -> dict[str, Any]:
 def record(fault: Planted, mode: str, place: Place) -> None:
     """Plant it, wait, and keep what it leaves."""
     place.folder.mkdir(parents=True)
-    (place.folder / "train.py").write_bytes(fault.program.read_bytes())
-    if fault.program.parent == Path(others.__file__).parent:
-        (place.folder / "others.py").write_bytes(Path(others.__file__).read_bytes())
+    shutil.copy(fault.program, place.folder / "train.py")
+    shutil.copy(program.__file__, place.folder)
+    if fault.program.with_suffix(".txt").exists():
+        shutil.copy(fault.program.with_suffix(".txt"), place.folder / "train.txt")
     if fault.prepare:
         fault.prepare(place)
     content = content_of(fault, mode, place)
@@ -1067,7 +1063,7 @@ def main(wanted: list[str]) -> int:
     """Plant all, or those whose names have one of these words in them."""
     todo = [
         (fault, mode)
-        for fault in [*FAULTS, *take_others()]
+        for fault in [*FAULTS, *take_kinds()]
         for mode in fault.modes
         if not wanted or any(re.search(word, f"{fault.name}-{mode}") for word in wanted)
     ]

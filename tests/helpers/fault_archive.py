@@ -22,15 +22,16 @@ from jobgen.jobs import record
 from jobgen.jobs.record import JobRecord
 from jobgen.schedulers.base import State
 
-FOLDER = Path(__file__).parent.parent / "diagnose" / "faults"
-PROGRAM = Path(__file__).parent / "programs" / "planted.py"  # what jobs ran, as train.py
+_ROOM = Path(__file__).parent.parent / "diagnose"
+FOLDER = _ROOM / "faults"
+PROGRAM = _ROOM / "planted" / "training.py"  # what jobs ran, as train.py
 _HERE = "{folder}"  # stands for the folder of submission
 _PART = re.compile(r"^-- ([0-9.]+) (\S+) --\n", re.MULTILINE)
 _MOST = 3600  # characters of a file; of a longer one the beginning and the end are kept
 # Scripts are long, and no evidence beyond the directives of the job's own; of checkpoints it counts
 # when they were written.
 _LEFT_OUT = re.compile(
-    r".*\.(sbatch|pbs|sh|pt|pyc)|job\.yaml|(train|others)\.py|runs/.*/(attempts/.*/script|state\.json)"
+    r".*\.(sbatch|pbs|sh|pt|pyc)|job\.yaml|(train|program)\.py|train\.txt|runs/.*/(attempts/.*/script|state\.json)"
 )
 
 
