@@ -7,19 +7,31 @@ from typing import Any
 
 import pytest
 import yaml
-from importing import import_body, make_script, refusal_of, spec_of
+from importing import import_body, make_script
 from support import ROOT, jobgen, plan_of, working_in
 
 from jobgen.batchscript.convert import Imported, import_script
 from jobgen.batchscript.lint import check
 from jobgen.batchscript.purposes import WHY
 from jobgen.batchscript.reader import Script
+from jobgen.errors import SpecError
 from jobgen.rendering.render import render
 
 ONE_GPU = "#SBATCH --nodes=1 --gpus-per-node=1 --cpus-per-task=8"
 TWO_NODES = "#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=4 --cpus-per-task=32"
 EACH_GPU = "#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4"
 SPREAD = {"mode": "direct", "processes_per_node": 1}
+
+
+def spec_of(body: str, *directives: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(import_body(body, *directives).yaml)
+    return loaded
+
+
+def refusal_of(script: Script) -> str:
+    with pytest.raises(SpecError) as refused:
+        import_script(script)
+    return str(refused.value)
 
 
 def kept(body: str, *directives: str) -> str:

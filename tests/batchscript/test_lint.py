@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from golden import SITES as WANTED
 from hypothesis import given
+from hypothesis import strategies as st
 from importing import make_script
-from odd_scripts import ANY_SCRIPT
 from rendered import ALL as SCRIPTS
 from support import EXAMPLES, ROOT, jobgen, load
 
@@ -295,7 +295,26 @@ def test_what_is_no_script_is_a_usage_error(content: bytes | None, tmp_path: Pat
     assert err.startswith(f"{tmp_path}/a: ")
 
 
-@given(ANY_SCRIPT)
+# Scripts of pieces that readers of shell stumble over.
+PIECES = st.sampled_from(
+    [
+        *("#!/bin/bash", "#SBATCH --nodes=2", "#PBS -l select=2:ncpus=8", "# SBATCH -N 2", "#PBS"),
+        *("srun -K", "pbsdsh", "torchrun", "--nnodes=2", "$(", "${", ")", "}", "{", "((", "))"),
+        *("'", '"', "`", "\\", "<<EOF", "EOF", "case x in", "esac", "for i in", "do", "done", "fi"),
+        *("if", "|", "&", ";", "&&", "\n", "\r\n", " ", "=", "a=(", "bash -c", "function f {", "#"),
+        *(
+            "export MASTER_PORT=29500",
+            "singularity exec",
+            "python -m",
+            "env",
+            "timeout",
+            "mpirun -x",
+        ),
+    ]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=6), max_size=25).map(" ".join))
 def test_no_script_is_too_odd(text: str) -> None:
     lines = len(text.split("\n"))
     assert all(1 <= finding.line <= lines for finding in check(Script("a", text)))
