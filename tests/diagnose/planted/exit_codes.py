@@ -1,4 +1,4 @@
-"""A process leaves by itself with a code, or with none before the others."""
+"""A process leaves by itself with a code, or with 0 before the others have ended."""
 
 from __future__ import annotations
 
