@@ -1,5 +1,5 @@
-# Each job of the array runs $node_tasks tasks side by side, each in a copy of this script with GPUs
-# and a run folder of its own. A failed task stops no other.
+# Each job of the array runs $node_tasks tasks side by side. Each has a copy of this script, its GPUs
+# and its run folder. A failed task stops no other.
 find_task() {    # sets job_id and job_number
     job_id=${SLURM_ARRAY_JOB_ID:-${job_id%_*}}
     if [[ ${JOBGEN_SHARED-} != "$$" ]]; then run_together; fi
