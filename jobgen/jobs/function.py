@@ -8,7 +8,10 @@ import pickle
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from jobgen.errors import JobFailedError, JobgenError, SpecError, UsageError
@@ -92,19 +95,29 @@ def _complete_spec(spec: JobSpec, folder: Path, calls: int) -> dict[str, Any]:
 
 
 def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
-    """Return the names of its module and of itself; raise UsageError if a job cannot import it."""
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    """Return the names of its module and of itself, by which a job finds it.
+
+    Raises UsageError if they do not lead back to it: then a job would call something else.
+    """
+    home, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not name:
         hint = "give a function of a module, and its arguments"
-        raise UsageError(f"{function!r} is not a function; {hint}")
-    module = _name_program() if module == "__main__" else module
-    if not module or "<" in name:
-        hint = "define it at the top level of a .py file, from which a job imports it"
-        raise UsageError(f"{name}: a job cannot import it; {hint}")
+        raise UsageError(f"a {type(function).__name__} object is not a function; {hint}")
+    module = _name_program() if home == "__main__" else home
     spec = getattr(sys.modules.get(module), "__spec__", None)
     if getattr(spec, "_initializing", False):  # as in each process of the job
         hint = 'put what submits it below: if __name__ == "__main__":'
         raise UsageError(f"{name}: whatever imports {module} would submit a job; {hint}")
+    try:
+        found = attrgetter(name)(import_module(home) if module else None)
+    except Exception:  # whatever a module raises as it is imported
+        hint = "define it at the top level of a .py file, from which a job imports it"
+        raise UsageError(f"{name}: a job cannot import it; {hint}") from None
+    # Of a class method each look makes another object.
+    if found is not function and not (isinstance(found, MethodType) and found == function):
+        hint = "give that, with its object as the first argument, or a function of another name"
+        words = f"is not what {module}.{name} is, which a job would call"
+        raise UsageError(f"{name}: this {type(function).__name__} {words}; {hint}")
     return module, name
 
 
