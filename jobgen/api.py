@@ -88,7 +88,8 @@ class Job(record.JobRecord):
         """Wait, and return the result of `submit_function`'s function on rank 0.
 
         Raises the function's exception, with its traceback in the job as the cause; JobFailedError
-        if the job left neither; and UsageError for an array, where each task has its own result.
+        if the job left neither, or for sys.exit() and the like, which is the cause; and UsageError
+        for an array, where each task has its own result.
         """
         from jobgen.jobs.function import read_result
 

@@ -13,7 +13,10 @@ from typing import Any
 
 
 def call_function(folder: str) -> None:
-    """Make the call of this task; raise what the function raises."""
+    """Make the call of this task; raise what the function raises.
+
+    Rank 0 fails if it has no result: also by sys.exit(0), the code of a job that is done.
+    """
     with open(f"{folder}/about.pickle", "rb") as file:
         path, module, name, program = pickle.load(file)
     sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
@@ -29,10 +32,13 @@ def call_function(folder: str) -> None:
         outcome = (True, function(*args, **kwargs), "")
     except BaseException as error:
         outcome = (False, error, traceback.format_exc())
+    good, value, _ = outcome
     if os.environ.get("RANK", "0") == "0":
         _keep(outcome)
-    if not outcome[0]:
-        raise outcome[1]
+        if not good and isinstance(value, SystemExit) and value.code in (None, 0):
+            raise RuntimeError(f"{name} has not returned: {value!r}") from value
+    if not good:
+        raise value
 
 
 def _keep(outcome: tuple[bool, Any, str]) -> None:

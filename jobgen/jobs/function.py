@@ -138,7 +138,8 @@ def _name_program() -> str:
 def read_result(job: JobRecord, state: str) -> Any:
     """Return what the function has returned, or raise what it has raised.
 
-    Raises JobFailedError if the job has left neither.
+    Raises JobFailedError if the job has left neither, and for what would end this program, such as
+    SystemExit, which is its cause then.
     """
     try:
         good, value, text = pickle.load(io.BytesIO(read_run_file(job.run_dir / "result.pickle")))
@@ -146,6 +147,9 @@ def read_result(job: JobRecord, state: str) -> Any:
         raise JobFailedError(f"job {job.id} has left no result: {state}") from None
     if good:
         return value
-    if isinstance(value, BaseException):
+    if not isinstance(value, BaseException):
+        raise JobFailedError(f"job {job.id}: {text}")
+    if isinstance(value, Exception):
         raise value from RemoteError(text)
-    raise JobFailedError(f"job {job.id}: {text}")
+    value.__cause__ = RemoteError(text)
+    raise JobFailedError(f"job {job.id}: its function has not returned: {value!r}") from value

@@ -3,6 +3,7 @@
 import functools
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from jobgen.errors import UsageError
-from jobgen.jobs.function import prepare_calls
+from jobgen.errors import JobFailedError, UsageError
+from jobgen.jobs.function import RemoteError, prepare_calls, read_result
+from jobgen.jobs.record import JobRecord
 
 MODULE = """
 import functools
@@ -61,6 +63,15 @@ def kept(x):
     return x
 
 short = lambda x: x
+
+class Halt(BaseException):
+    pass
+
+def end(error):
+    raise error
+
+def give(x):
+    return x
 """
 LOCAL = {"scheduler": "local"}
 
@@ -112,3 +123,34 @@ def test_what_its_name_leads_back_to_is_sent(mine: Any) -> None:
         os.path.join,
     ):
         assert prepare_calls(function, [((1,), {})], LOCAL).text
+
+
+def call(function: Any, *args: Any, rank: int = 0) -> tuple[int, JobRecord]:
+    """Make a call as the job's process would; return its exit code, and the job."""
+    before = {*Path("runs").glob("*/calls/*")}
+    prepare_calls(function, [(args, {})], LOCAL)
+    (folder,) = {*Path("runs").glob("*/calls/*")} - before
+    job = JobRecord("7", function.__name__, "local", os.getcwd(), 0.0, ())
+    job.run_dir.mkdir(parents=True, exist_ok=True)
+    around = {**os.environ, "JOBGEN_RUN_DIR": str(job.run_dir), "RANK": str(rank)}
+    argv = [sys.executable, folder / "call.py"]
+    return subprocess.run(argv, env=around, capture_output=True).returncode, job
+
+
+def test_a_function_that_does_not_return_is_not_done_and_does_not_end_who_asks(mine: Any) -> None:
+    for error in (SystemExit(), SystemExit(0), SystemExit(5), SystemExit("text"), mine.Halt(1)):
+        code, job = call(mine.end, error)
+        assert code == (5 if error.args == (5,) else 1)
+        with pytest.raises(JobFailedError) as failed:
+            read_result(job, "failed")
+        assert str(failed.value) == f"job 7: its function has not returned: {error!r}"
+        cause = failed.value.__cause__
+        assert (type(cause), getattr(cause, "args", ())) == (type(error), error.args)
+        assert isinstance(cause and cause.__cause__, RemoteError)
+        assert "in end" in str(cause and cause.__cause__)
+    code, job = call(mine.give, SystemExit(0))
+    assert (code, type(read_result(job, "done"))) == (0, SystemExit)
+    code, job = call(mine.end, ValueError(3))
+    with pytest.raises(ValueError, match="3"):
+        read_result(job, "failed")
+    assert call(mine.end, SystemExit(0), rank=1)[0] == 0  # its result is not the job's
