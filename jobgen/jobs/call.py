@@ -19,6 +19,7 @@ def call_function(folder: str) -> None:
     """
     with open(f"{folder}/about.pickle", "rb") as file:
         path, module, name, program = pickle.load(file)
+    path = [os.path.abspath(entry) for entry in path]  # as some may be of a snapshot
     sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
     task = os.environ.get("JOBGEN_TASK", "0")
     try:

@@ -48,9 +48,10 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     if isinstance(spec, Mapping):
         spec = {"name": name.replace(".", "-"), "resources": {}, **spec}
     bare = _load_bare(spec, name)
-    folder = Path(RUNS, bare.spec.name, "calls", create_token())
+    # By its whole path it is found again by a rerun from elsewhere, and from a snapshot.
+    folder = Path(RUNS, bare.spec.name, "calls", create_token()).absolute()
     overrides = _complete_spec(bare.spec, folder, len(calls))
-    path = [*map(os.path.abspath, sys.path), os.getcwd()]
+    path = _list_path(snapshot=bool(bare.spec.snapshot))
     program = function.__module__ == "__main__"
     files: dict[str, object] = {"about": (path, module, name, program)}
     files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
@@ -59,15 +60,26 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     except Exception as error:  # whatever the user's objects raise
         raise UsageError(f"{name}: its arguments cannot be pickled: {error}") from None
     for key, data in pickled.items():
-        write_run_file((folder / f"{key}.pickle").absolute(), data, sync=False)
+        write_run_file(folder / f"{key}.pickle", data, sync=False)
     source = Path(call.__file__).read_text(encoding="utf-8")
-    write_run_file((folder / "call.py").absolute(), source)
+    write_run_file(folder / "call.py", source)
     try:
         loaded = load(spec, overrides, user=True)
         return prepare_plan(loaded, resolve(loaded))
     except JobgenError:
         shutil.rmtree(folder)
         raise
+
+
+def _list_path(*, snapshot: bool) -> list[str]:
+    """Return where the job looks for modules: where this program does, or in the copy of that."""
+    path = [*map(os.path.abspath, sys.path), os.getcwd()]
+    inside = [one for one in path if _is_below(one, os.getcwd()) and not _is_below(one, sys.prefix)]
+    return [os.path.relpath(one) if snapshot and one in inside else one for one in path]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
 
 
 def _load_bare(spec: Source, name: str) -> LoadedSpec:

@@ -3,6 +3,8 @@
 import functools
 import os
 import random
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,6 +69,9 @@ short = lambda x: x
 class Halt(BaseException):
     pass
 
+def place():
+    return __file__
+
 def end(error):
     raise error
 
@@ -125,16 +130,17 @@ def test_what_its_name_leads_back_to_is_sent(mine: Any) -> None:
         assert prepare_calls(function, [((1,), {})], LOCAL).text
 
 
-def call(function: Any, *args: Any, rank: int = 0) -> tuple[int, JobRecord]:
-    """Make a call as the job's process would; return its exit code, and the job."""
-    before = {*Path("runs").glob("*/calls/*")}
-    prepare_calls(function, [(args, {})], LOCAL)
-    (folder,) = {*Path("runs").glob("*/calls/*")} - before
+def call(
+    function: Any, *args: Any, rank: int = 0, folder: str = ".", **keys: Any
+) -> tuple[int, JobRecord]:
+    """Make a call as the job's process would, in a folder; return its exit code, and the job."""
+    ready = prepare_calls(function, [(args, {})], LOCAL | keys)
+    (script,) = re.findall(r"exec python3 -u (\S+)", ready.text)
     job = JobRecord("7", function.__name__, "local", os.getcwd(), 0.0, ())
     job.run_dir.mkdir(parents=True, exist_ok=True)
     around = {**os.environ, "JOBGEN_RUN_DIR": str(job.run_dir), "RANK": str(rank)}
-    argv = [sys.executable, folder / "call.py"]
-    return subprocess.run(argv, env=around, capture_output=True).returncode, job
+    ended = subprocess.run([sys.executable, script], env=around, cwd=folder, capture_output=True)
+    return ended.returncode, job
 
 
 def test_a_function_that_does_not_return_is_not_done_and_does_not_end_who_asks(mine: Any) -> None:
@@ -154,3 +160,13 @@ def test_a_function_that_does_not_return_is_not_done_and_does_not_end_who_asks(m
     with pytest.raises(ValueError, match="3"):
         read_result(job, "failed")
     assert call(mine.end, SystemExit(0), rank=1)[0] == 0  # its result is not the job's
+
+
+def test_a_call_is_found_from_another_folder_and_its_module_in_a_snapshot(
+    mine: Any, tmp_path: Path
+) -> None:
+    Path("copy").mkdir()
+    assert read_result(call(mine.place, folder="copy")[1], "done") == str(tmp_path / "mine.py")
+    shutil.copy("mine.py", "copy")
+    code, job = call(mine.place, folder="copy", snapshot=["mine.py"])
+    assert (code, read_result(job, "done")) == (0, str(tmp_path / "copy" / "mine.py"))
