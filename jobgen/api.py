@@ -31,7 +31,11 @@ class Job(record.JobRecord):
     """
 
     def task(self, index: int) -> Job:
-        """Return one task of the array, as a job."""
+        """Return one task of the array, as a job; raise UsageError if it has no such task."""
+        from jobgen.jobs.find import describe_tasks
+
+        if index not in range(self.tasks):
+            raise UsageError(f"job {self.id}: no task {index}; {describe_tasks(self)}")
         return _build_job(super().task(index))
 
     def status(self) -> State:

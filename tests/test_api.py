@@ -130,6 +130,14 @@ def test_the_tasks_of_an_array_are_jobs() -> None:
     assert (task.id, task.array) == ("7_2", "7")
     assert jobgen.find("7_2") == task
     assert not list(task.logs())
+    for job, index, words in (
+        (jobgen.find("7"), 3, "job 7: no task 3; 7 has tasks 0 to 2"),
+        (jobgen.find("7"), -1, "job 7: no task -1; 7 has tasks 0 to 2"),
+        (task, 0, "job 7_2: no task 0; 7_2 is not an array"),
+    ):
+        with pytest.raises(UsageError) as refusal:
+            job.task(index)
+        assert str(refusal.value) == words
 
 
 def test_names_are_imported_when_they_are_used_and_stay_functions(tmp_path: Path) -> None:

@@ -73,9 +73,14 @@ def _find_other(word: str) -> str:
     if not (task := _split_task(word)):
         return ""
     job, _ = task
+    return describe_tasks(job) + f"; give its ID: {folder_name(job.id)}" * (not job.tasks)
+
+
+def describe_tasks(job: JobRecord) -> str:
+    """Say which tasks a job has."""
     if job.tasks:
         return f"{job.id} has tasks 0 to {job.tasks - 1}"
-    return f"{folder_name(job.id)} is not an array; give its ID: {folder_name(job.id)}"
+    return f"{folder_name(job.id)} is not an array"
 
 
 def find_jobs(words: Sequence[str]) -> tuple[list[JobRecord], list[str]]:
