@@ -9,6 +9,7 @@ import pickle
 import sys
 import traceback
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 
@@ -17,29 +18,31 @@ def call_function(folder: str) -> None:
 
     Rank 0 fails if it has no result: also by sys.exit(0), the code of a job that is done.
     """
-    with open(f"{folder}/about.pickle", "rb") as file:
-        path, module, name, program = pickle.load(file)
-    path = [os.path.abspath(entry) for entry in path]  # as some may be of a snapshot
-    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
-    task = os.environ.get("JOBGEN_TASK", "0")
     try:
-        function: Any = import_module(module)
-        if program:  # whose own classes the arguments name so
-            sys.modules["__main__"] = function
-        for part in name.split("."):
-            function = getattr(function, part)
-        with open(f"{folder}/{task}.pickle", "rb") as file:
-            args, kwargs = pickle.load(file)
-        outcome = (True, function(*args, **kwargs), "")
+        outcome = (True, _call(folder), "")
     except BaseException as error:
         outcome = (False, error, traceback.format_exc())
     good, value, _ = outcome
     if os.environ.get("RANK", "0") == "0":
         _keep(outcome)
         if not good and isinstance(value, SystemExit) and value.code in (None, 0):
-            raise RuntimeError(f"{name} has not returned: {value!r}") from value
+            raise RuntimeError(f"the function has not returned: {value!r}") from value
     if not good:
         raise value
+
+
+def _call(folder: str) -> Any:
+    with open(f"{folder}/about.pickle", "rb") as file:
+        path, module, name, program = pickle.load(file)
+    path = [*map(os.path.abspath, path)]  # as some may be of a snapshot
+    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
+    home = import_module(module)
+    if program:  # whose own classes the arguments name so
+        sys.modules["__main__"] = home
+    function: Any = attrgetter(name)(home)
+    with open(f"{folder}/{os.environ.get('JOBGEN_TASK', '0')}.pickle", "rb") as file:
+        args, kwargs = pickle.load(file)
+    return function(*args, **kwargs)
 
 
 def _keep(outcome: tuple[bool, Any, str]) -> None:

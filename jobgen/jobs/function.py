@@ -74,12 +74,12 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
 def _list_path(*, snapshot: bool) -> list[str]:
     """Return where the job looks for modules: where this program does, or in the copy of that."""
     path = [*map(os.path.abspath, sys.path), os.getcwd()]
-    inside = [one for one in path if _is_below(one, os.getcwd()) and not _is_below(one, sys.prefix)]
-    return [os.path.relpath(one) if snapshot and one in inside else one for one in path]
+    return [os.path.relpath(one) if snapshot and _is_own(Path(one)) else one for one in path]
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is of this project, and not of its environment."""
+    return folder.is_relative_to(os.getcwd()) and not folder.is_relative_to(sys.prefix)
 
 
 def _load_bare(spec: Source, name: str) -> LoadedSpec:
@@ -120,17 +120,22 @@ def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
     if getattr(spec, "_initializing", False):  # as in each process of the job
         hint = 'put what submits it below: if __name__ == "__main__":'
         raise UsageError(f"{name}: whatever imports {module} would submit a job; {hint}")
-    try:
-        found = attrgetter(name)(import_module(home) if module else None)
-    except Exception:  # whatever a module raises as it is imported
-        hint = "define it at the top level of a .py file, from which a job imports it"
-        raise UsageError(f"{name}: a job cannot import it; {hint}") from None
+    found = _find_named(home if module else "", name)
     # Of a class method each look makes another object.
     if found is not function and not (isinstance(found, MethodType) and found == function):
         hint = "give that, with its object as the first argument, or a function of another name"
         words = f"is not what {module}.{name} is, which a job would call"
         raise UsageError(f"{name}: this {type(function).__name__} {words}; {hint}")
     return module, name
+
+
+def _find_named(module: str, name: str) -> Any:
+    """Return what has this name in a module; raise UsageError if there is no such thing."""
+    try:
+        return attrgetter(name)(import_module(module))
+    except Exception:  # whatever a module raises as it is imported
+        hint = "define it at the top level of a .py file, from which a job imports it"
+        raise UsageError(f"{name}: a job cannot import it; {hint}") from None
 
 
 def _name_program() -> str:
