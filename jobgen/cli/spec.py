@@ -132,11 +132,13 @@ def _list_doubts(
 
     What keeps one from being read here, as `submit` reads it, is added to the problems.
     """
+    from jobgen.jobs.code import refuse_lacking
     from jobgen.programs import list_doubts
 
     for path in filter(lambda one: one.endswith(SPEC_ENDS), paths):
         try:
             loaded = read_spec(path, target)
+            refuse_lacking(loaded)
         except SpecError as error:
             report.problems.extend(one for one in error.problems if one not in report.problems)
             continue

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from jobgen import process
-from jobgen.errors import JobgenError, UsageError
+from jobgen.errors import JobgenError, Problem, SpecError, UsageError
 from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.record import JobRecord
 from jobgen.output import format_count
 from jobgen.records import NamedTuple
+from jobgen.review.files import list_copied
+from jobgen.review.subject import is_below, is_here
+from jobgen.spec.load import LoadedSpec
 
 DIFF = "code.diff"
 _MOST_DIFF = 1 << 20
@@ -104,13 +107,45 @@ def _list_files(named: Sequence[str]) -> set[str]:
 def _list_tracked(*, required: bool) -> list[str]:
     """Return the files that git tracks, which outside of a repository are none."""
     tracked = process.list_tracked_files()
-    if tracked is None and required:
-        hint = "this folder is not in a git repository; name the files in a list"
-        raise UsageError(f"snapshot: true copies the files that git tracks, and {hint}")
+    if not tracked and required:
+        raise UsageError(f"snapshot: {_describe_none(tracked)}")
     if absent := process.list_absent_submodules():
         hint = "type: git submodule update --init --recursive"
         raise UsageError(f"snapshot: submodules are not checked out: {', '.join(absent)}; {hint}")
     return tracked or []
+
+
+def _describe_none(tracked: Sequence[str] | None) -> str:
+    why = "this folder is not in a git repository" if tracked is None else "git tracks none here"
+    return f"true copies the files that git tracks, and {why}; git add them, or name them in a list"
+
+
+def refuse_lacking(loaded: LoadedSpec) -> None:
+    """Raise SpecError if a job cannot start in its snapshot, which lacks all, or its program."""
+    copied = list_copied(loaded.spec.snapshot)
+    if loaded.spec.snapshot is True and not copied:
+        raise SpecError([loaded.problem("snapshot", _describe_none(copied))])
+    problems = [_find_left_out(one, copied) for one in loaded.programs() if copied]
+    if any(problems):
+        raise SpecError(filter(None, problems))
+
+
+def _find_left_out(loaded: LoadedSpec, copied: Iterable[str]) -> Problem | None:
+    """Return what is wrong if a program's file is here, and not in the copy of the code."""
+    run = loaded.spec.run
+    file = run.script or run.body or ""
+    if _is_elsewhere(file, loaded) or is_below(os.path.normpath(file), copied):
+        return None
+    message = f"{file!r} is not in the snapshot, as git does not track it below this folder"
+    hint = f"git add it, or write snapshot: [{file}]"
+    return loaded.problem("run.script" if run.script else "run.body", message, hint)
+
+
+def _is_elsewhere(file: str, loaded: LoadedSpec) -> bool:
+    """Whether a program is not of this folder, or may be another's that the setup brings."""
+    own = loaded.spec.environment
+    brings = rf"\b(cd|pushd)\b|{re.escape(os.path.basename(file))}"
+    return bool(own.container or re.search(brings, own.setup or "")) or not is_here(file)
 
 
 def sync_environment() -> None:

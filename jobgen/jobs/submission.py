@@ -15,6 +15,7 @@ from typing import Any
 from jobgen import process
 from jobgen.errors import JobgenError, Problem, SpecError, StaleError, UsageError
 from jobgen.jobs import journal
+from jobgen.jobs.code import refuse_lacking
 from jobgen.jobs.files import RUNS
 from jobgen.jobs.record import JobRecord, folder_name
 from jobgen.output import offer_line
@@ -172,6 +173,7 @@ def describe_script(
 ) -> Submission:
     """Return a rendered script with what its header says, and its spec where that is there."""
     if loaded:
+        refuse_lacking(loaded)
         more |= {"source": loaded.write_whole(), "snapshot": loaded.spec.snapshot}
         more["synced"] = _wants_uv(loaded)
     return Submission(text, about, **more)

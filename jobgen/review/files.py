@@ -17,12 +17,12 @@ from jobgen.spec.value_types import name_option
 
 
 def list_copied(snapshot: bool | Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the files and folders that a snapshot has; None without one, or without git."""
+    """Return the files and folders that a snapshot has; None without one, or if git is to tell."""
     from jobgen.process import list_tracked_files
 
     tracked = list_tracked_files() if snapshot else None
-    named = map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())
-    return None if tracked is None else (*tracked, *named)
+    named = [*map(os.path.normpath, snapshot if isinstance(snapshot, tuple) else ())]
+    return (*(tracked or ()), *named) if named or tracked is not None else None
 
 
 def list_roots(variables: Mapping[str, str]) -> list[str]:

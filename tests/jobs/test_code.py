@@ -1,9 +1,11 @@
 """The code of a job as submitted: what a snapshot copies, and what is said of changes."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from support import jobgen
 
 from jobgen.errors import UsageError
 from jobgen.jobs.code import copy_code, read_code
@@ -81,3 +83,50 @@ def test_the_output_of_jobs_is_no_change_of_the_code() -> None:
     assert read_code().changed == 0
     Path("new.py").touch()
     assert (read_code().changed, read_code().diff) == (1, "?? new.py\n")
+
+
+def test_a_snapshot_in_which_the_job_cannot_start_is_refused_before_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+
+    def refused(run: str, *, snapshot: str = "true", more: str = "") -> str:
+        head = "name: x\nscheduler: local\nresources: {}\n"
+        Path("job.yaml").write_text(f"{head}snapshot: {snapshot}\n{run}\n{more}")
+        said = [jobgen(*words).err for words in (["check"], ["submit", "--dry-run"])]
+        # What is refused, with its place, is refused by both.
+        problems = [re.findall(r"^(?:jobgen: error: )?job\.yaml:\d.*", one, re.M) for one in said]
+        assert problems[0] == problems[1]
+        return "\n".join(problems[0])
+
+    for name in ("train.py", "run.sh", "helper.py"):
+        Path(name).write_text("")
+    script, body = "run: {script: train.py}", "run: {body: run.sh}"
+    assert "git repository; git add them, or name them in a list" in refused(script)
+    assert "'train.py' is not in the snapshot" in refused(script, snapshot="[helper.py]")
+    git(".", "init", "-q")
+    none = (
+        "job.yaml:4:11: snapshot: true copies the files that git tracks, and git tracks none here"
+    )
+    assert none in refused("run: {command: ['true']}")
+    git(".", "add", "helper.py")
+    out = " is not in the snapshot, as git does not track it below this folder; git add it, or"
+    for run, place in ((script, "run.script: 'train.py'"), (body, "run.body: 'run.sh'")):
+        assert f"{place}{out}" in refused(run)
+    Path("../up.py").touch()
+    assert f"run.script: '../up.py'{out}" in refused("run: {script: ../up.py}")
+    roles = "roles:\n  one: {nodes: 1, run: {script: train.py}}\n"
+    assert f"roles.one.run.script: 'train.py'{out}" in refused(roles)
+    assert f"'train.py'{out}" in refused(script, snapshot="[helper.py]")
+    for run, more in (
+        (script, "environment: {setup: cp $HOME/train.py .}"),
+        (script, "environment: {setup: cd src}"),
+        (f"run: {{script: {tmp_path}/new/train.py}}", ""),
+        ("run: {script: helper.py}", ""),
+        ("run: {command: ['true']}", ""),
+    ):
+        assert not refused(run, more=more)
+    assert not refused(script, snapshot="[./train.py]")
+    git(".", "add", "train.py")
+    assert not refused(script)
