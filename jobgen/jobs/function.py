@@ -25,6 +25,7 @@ from jobgen.spec.load import LoadedSpec, Source, load
 from jobgen.spec.model import JobSpec
 
 Call = tuple[Sequence[Any], Mapping[str, Any]]
+_HOW = ("at_once", "together")  # what an array says of tasks that are a map's values
 
 
 class RemoteError(Exception):
@@ -82,12 +83,15 @@ def _is_own(folder: Path) -> bool:
     return folder.is_relative_to(os.getcwd()) and not folder.is_relative_to(sys.prefix)
 
 
-def _load_bare(spec: Source, name: str) -> LoadedSpec:
+def _load_bare(spec: Source, name: str, **tasks: int) -> LoadedSpec:
     """Return the spec, with any program; UsageError if it has roles, each of which is one."""
     try:
-        return load(spec, {"run": {"command": ["true"]}}, user=True)
+        return load(spec, {"run": {"command": ["true"]}, **tasks}, user=True)
     except SpecError as error:
-        if any(one.path == "roles" and "with run" in one.message for one in error.problems):
+        said = {one.path: one.message for one in error.problems}
+        if "has none of" in said.get("array", ""):  # as only the values say which tasks there are
+            return _load_bare(spec, name, **{"array.tasks": 1})
+        if "with run" in said.get("roles", ""):
             hint = "leave them out, or call it in one of them and use jobgen.submit"
             raise UsageError(f"{name}: a function is one program, not roles; {hint}") from None
         raise
@@ -97,9 +101,9 @@ def _complete_spec(spec: JobSpec, folder: Path, calls: int) -> dict[str, Any]:
     """The script, the tasks, and this Python if the spec has no environment."""
     overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}, "array": None}
     if calls > 1:
-        overrides["array"] = {"tasks": calls}
-        if spec.array is not None and spec.array.at_once is not None:
-            overrides["array"]["at_once"] = spec.array.at_once
+        how = {key: getattr(spec.array, key, None) for key in _HOW}
+        given = {key: value for key, value in how.items() if value is not None}
+        overrides["array"] = {"tasks": calls, **given}
     own = spec.environment
     if not any((own.venv, own.uv, own.conda, own.container, own.modules, own.stage)):
         overrides["environment.venv"] = sys.prefix

@@ -170,3 +170,21 @@ def test_a_call_is_found_from_another_folder_and_its_module_in_a_snapshot(
     shutil.copy("mine.py", "copy")
     code, job = call(mine.place, folder="copy", snapshot=["mine.py"])
     assert (code, read_result(job, "done")) == (0, str(tmp_path / "copy" / "mine.py"))
+
+
+def test_an_array_says_how_the_tasks_of_a_map_run_and_the_values_which_there_are(mine: Any) -> None:
+    calls: list[Any] = [((x,), {}) for x in range(3)]
+    spec: dict[str, Any] = {"scheduler": "slurm", "resources": {"walltime": "1h"}}
+    for array, directive in (
+        ({"at_once": 2}, "--array=0-2%2"),
+        ({"at_once": 2, "tasks": 9}, "--array=0-2%2"),
+        ({"at_once": 1, "zip": {"lr": [1, 2]}, "numbers": [4, 5]}, "--array=0-2%1"),
+        ({}, "--array=0-2"),
+    ):
+        ready = prepare_calls(mine.f, calls, spec | {"array": array})
+        assert directive in ready.text.split()
+        assert ready.about.tasks == 3
+    assert "--array=0-2" in prepare_calls(mine.f, calls, spec).text.split()
+    shared = {"together": 3, "at_once": 3}
+    assert prepare_calls(mine.f, calls, spec | {"array": shared}).about.together == 3
+    assert prepare_calls(mine.f, calls[:1], spec | {"array": shared}).about.tasks == 0
