@@ -93,13 +93,11 @@ class Job(record.JobRecord):
 
         Raises the function's exception, with its traceback in the job as the cause; JobFailedError
         if the job left neither, or for sys.exit() and the like, which is the cause; and UsageError
-        for an array, where each task has its own result.
+        for an array, where each task has its own result, and for a job that calls no function.
         """
-        from jobgen.jobs.function import read_result
+        from jobgen.jobs.function import check_call, read_result
 
-        if self.tasks:
-            hint = "ask its tasks, such as job.task(0).result()"
-            raise UsageError(f"job {self.id} is an array; {hint}")
+        check_call(self)
         return read_result(self, self.wait().described)
 
     def cancel(self) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Any
 
 from jobgen.errors import JobFailedError, JobgenError, SpecError, UsageError
 from jobgen.jobs import call
-from jobgen.jobs.files import RUNS, read_run_file, write_run_file
+from jobgen.jobs.files import RUNS, read_if_left, read_run_file, write_run_file
 from jobgen.jobs.journal import create_token
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.submission import Submission, prepare_plan
 from jobgen.plan.resolve import resolve
+from jobgen.rendering import header
 from jobgen.spec.load import LoadedSpec, Source, load
 from jobgen.spec.model import JobSpec
 
@@ -55,7 +57,7 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     path = _list_path(snapshot=bool(bare.spec.snapshot))
     program = function.__module__ == "__main__"
     files: dict[str, object] = {"about": (path, module, name, program)}
-    files |= {str(task): (tuple(args), dict(named)) for task, (args, named) in enumerate(calls)}
+    files |= {str(task): _read_arguments(name, *each) for task, each in enumerate(calls)}
     try:
         pickled = {key: pickle.dumps(value) for key, value in files.items()}
     except Exception as error:  # whatever the user's objects raise
@@ -70,6 +72,18 @@ def prepare_calls(function: Callable[..., Any], calls: Sequence[Call], spec: Sou
     except JobgenError:
         shutil.rmtree(folder)
         raise
+
+
+def _read_arguments(name: str, args: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call; raise UsageError for one where a list of them should be."""
+    kind = type(args).__name__
+    if isinstance(args, str | bytes | Mapping | Set) or not isinstance(args, Iterable):
+        hint = "write args=[VALUE], also for one"
+        raise UsageError(f"{name}: args is a {kind}, and not a list of arguments; {hint}")
+    if not isinstance(named, Mapping):
+        kind, hint = type(named).__name__, "write kwargs={NAME: VALUE}"
+        raise UsageError(f"{name}: kwargs is a {kind}, and not a dict of arguments; {hint}")
+    return tuple(args), dict(named)
 
 
 def _list_path(*, snapshot: bool) -> list[str]:
@@ -88,10 +102,10 @@ def _load_bare(spec: Source, name: str, **tasks: int) -> LoadedSpec:
     try:
         return load(spec, {"run": {"command": ["true"]}, **tasks}, user=True)
     except SpecError as error:
-        said = {one.path: one.message for one in error.problems}
-        if "has none of" in said.get("array", ""):  # as only the values say which tasks there are
+        words = {one.path: one.message for one in error.problems}
+        if "has none of" in words.get("array", ""):  # as only the values say which tasks there are
             return _load_bare(spec, name, **{"array.tasks": 1})
-        if "with run" in said.get("roles", ""):
+        if "with run" in words.get("roles", ""):
             hint = "leave them out, or call it in one of them and use jobgen.submit"
             raise UsageError(f"{name}: a function is one program, not roles; {hint}") from None
         raise
@@ -124,9 +138,9 @@ def _name_function(function: Callable[..., Any]) -> tuple[str, str]:
     if getattr(spec, "_initializing", False):  # as in each process of the job
         hint = 'put what submits it below: if __name__ == "__main__":'
         raise UsageError(f"{name}: whatever imports {module} would submit a job; {hint}")
-    found = _find_named(home if module else "", name)
+    named = _find_named(home if module else "", name)
     # Of a class method each look makes another object.
-    if found is not function and not (isinstance(found, MethodType) and found == function):
+    if named is not function and not (isinstance(named, MethodType) and named == function):
         hint = "give that, with its object as the first argument, or a function of another name"
         words = f"is not what {module}.{name} is, which a job would call"
         raise UsageError(f"{name}: this {type(function).__name__} {words}; {hint}")
@@ -154,6 +168,16 @@ def _name_program() -> str:
     if name:
         sys.modules.setdefault(name, program)
     return str(name)
+
+
+def check_call(job: JobRecord) -> None:
+    """Raise UsageError for a job that calls no function, or several."""
+    about = header.read(read_if_left(f"{job.whole_dir}/script"))
+    if about and not re.search(r"/calls/[^/]+/call\.py", " ".join(about.overrides)):
+        raise UsageError(f"job {job.id} calls no function, and has no result; ask job.wait()")
+    if job.tasks:
+        hint = "ask its tasks, such as job.task(0).result()"
+        raise UsageError(f"job {job.id} is an array; {hint}")
 
 
 def read_result(job: JobRecord, state: str) -> Any:

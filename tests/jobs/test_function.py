@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import jobgen
 from jobgen.errors import JobFailedError, UsageError
-from jobgen.jobs.function import RemoteError, prepare_calls, read_result
+from jobgen.jobs.function import RemoteError, check_call, prepare_calls, read_result
 from jobgen.jobs.record import JobRecord
 
 MODULE = """
@@ -188,3 +190,27 @@ def test_an_array_says_how_the_tasks_of_a_map_run_and_the_values_which_there_are
     shared = {"together": 3, "at_once": 3}
     assert prepare_calls(mine.f, calls, spec | {"array": shared}).about.together == 3
     assert prepare_calls(mine.f, calls[:1], spec | {"array": shared}).about.tasks == 0
+
+
+def test_what_is_no_list_of_arguments_is_refused(mine: Any) -> None:
+    for args, kind in (("abc", "str"), (b"abc", "bytes"), (1, "int"), ({"x": 1}, "dict")):
+        with pytest.raises(UsageError, match=f"^f: args is a {kind}, and not a list of arguments"):
+            prepare_calls(mine.f, [(args, {})], LOCAL)  # type: ignore[list-item]
+    with pytest.raises(UsageError, match=r"^f: kwargs is a list, and not a dict"):
+        prepare_calls(mine.f, [([], [1])], LOCAL)  # type: ignore[list-item]
+    for several in ([1], (1,), range(1), iter([1])):
+        assert prepare_calls(mine.f, [(several, {})], LOCAL).text  # type: ignore[list-item]
+
+
+def test_a_job_that_calls_no_function_has_no_result(mine: Any) -> None:
+    _, job = call(mine.give, 3)
+    check_call(job)  # its script is not there
+    other = jobgen.prepare(LOCAL | {"name": "x", "resources": {}, "run": {"command": ["true"]}})
+    (job.run_dir / "script").write_text(other.text)
+    for one in (job, replace(job, id="7_0", array="7"), replace(job, tasks=2)):
+        with pytest.raises(UsageError, match=r"^job 7(_0)? calls no function, and has no result"):
+            check_call(one)
+    (job.run_dir / "script").write_text(prepare_calls(mine.give, [((3,), {})], LOCAL).text)
+    check_call(job)
+    with pytest.raises(UsageError, match=r"job 7 is an array; ask its tasks"):
+        check_call(replace(job, tasks=2))
