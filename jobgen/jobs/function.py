@@ -113,7 +113,9 @@ def _load_bare(spec: Source, name: str, **tasks: int) -> LoadedSpec:
 
 def _complete_spec(spec: JobSpec, folder: Path, calls: int) -> dict[str, Any]:
     """The script, the tasks, and this Python if the spec has no environment."""
-    overrides: dict[str, Any] = {"run": {"script": str(folder / "call.py")}, "array": None}
+    script = str(folder / "call.py")
+    script = os.path.relpath(script) if "$" in script else script  # which would be a variable
+    overrides: dict[str, Any] = {"run": {"script": script}, "array": None}
     if calls > 1:
         how = {key: getattr(spec.array, key, None) for key in _HOW}
         given = {key: value for key, value in how.items() if value is not None}

@@ -174,6 +174,12 @@ def test_a_call_is_found_from_another_folder_and_its_module_in_a_snapshot(
     assert (code, read_result(job, "done")) == (0, str(tmp_path / "copy" / "mine.py"))
 
 
+def test_a_folder_that_reads_as_a_variable_is_no_part_of_a_path(mine: Any) -> None:
+    Path("a$b c").mkdir()
+    os.chdir("a$b c")
+    assert read_result(call(mine.give, 3)[1], "done") == 3
+
+
 def test_an_array_says_how_the_tasks_of_a_map_run_and_the_values_which_there_are(mine: Any) -> None:
     calls: list[Any] = [((x,), {}) for x in range(3)]
     spec: dict[str, Any] = {"scheduler": "slurm", "resources": {"walltime": "1h"}}
