@@ -14,7 +14,7 @@ import click
 from jobgen.cli.options import DEFAULT_SPEC, FILE, SPEC_ENDS, STDOUT, options_of
 from jobgen.cli.printing import put_answer, put_err, put_out
 from jobgen.errors import FaultsFoundError, LossesError, UsageError
-from jobgen.output import format_count, offer_line
+from jobgen.output import format_annotation, format_count, offer_line
 from jobgen.schedulers.registry import SCRIPT_ENDS
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     Notes do not change the exit code. A comment '# jobgen: ignore=RULE' turns a rule off for its
     line. Relative paths are checked from the current folder, as if you submitted from here.
     """
-    from jobgen.batchscript.lint.rule import format_github
     from jobgen.batchscript.reader import read
 
     paths = list(dict.fromkeys(scripts))
@@ -78,11 +77,18 @@ def lint(scripts: tuple[str, ...], site: str | None, form: str, fix: bool, as_js
     others = [read(path) for path in paths if path not in programs]
     findings = _check_scripts(others, site, fix=fix)
     every: list[Finding | Remark] = [*findings, *_check_started(others), *_check_programs(programs)]
-    text = format_github(findings) if form == "github" else "".join(map("{}\n".format, every))
+    shown = map(_annotate, findings) if form == "github" else map("{}\n".format, every)
     rows = [one.as_dict() for one in every]
-    put_answer({"findings": rows}, text, as_json=as_json)
+    put_answer({"findings": rows}, "".join(shown), as_json=as_json)
     if count := [row["level"] for row in rows].count("fault"):
         raise FaultsFoundError(f"{format_count(count, 'fault')} found")
+
+
+def _annotate(one: Finding) -> str:
+    """Return a command of a GitHub workflow, which shows a finding at its line."""
+    file, line, column, rule, message, fix = one
+    text, title = f"{message}; {fix}", rule.title
+    return format_annotation("error", text, file=file, title=title, line=line, column=column)
 
 
 def _check_scripts(scripts: Iterable[Script], site: str | None, *, fix: bool) -> list[Finding]:

@@ -1258,7 +1258,7 @@ def test_a_function_that_a_loop_calls_is_part_of_its_turns(loop: str) -> None:
 )
 def test_a_folder_cannot_have_the_number_of_the_job(asked: str, column: int) -> None:
     faults = check(make_script("true", "#SBATCH -N1", f"#SBATCH {asked}"))
-    message = vars(WHY)["at numbered-folder"].partition("; ")[0]
+    message = vars(WHY)["output-folder finds numbered-folder"].partition("; ")[0]
     found = [(x.line, x.column) for x in faults if x.message == message]
     assert found == [(3, column)][: bool(column)]
 
@@ -1280,7 +1280,7 @@ def test_a_folder_cannot_have_the_number_of_the_job(asked: str, column: int) -> 
 def test_lightning_needs_a_task_for_each_gpu(body: str, each: int, found: bool) -> None:
     asked = f"#SBATCH --nodes=2 --ntasks-per-node={each} --gres=gpu:4"
     faults = [x.message for x in check(make_script(body, asked)) if x.rule.id == "idle-gpus"]
-    assert faults == [vars(WHY)["at lone-task"].partition("; ")[0]] * found
+    assert faults == [vars(WHY)["idle-gpus finds lone-task"].partition("; ")[0]] * found
 
 
 def test_an_exit_code_that_a_quoted_text_hides_is_kept_in_that_text() -> None:

@@ -63,9 +63,7 @@ def _matters(started: Started) -> bool:
 @rule("hidden-exit")
 def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     if script.read_directives:
-        yield from find_text(script, "denies")
-    yield from find_text(script, "said-first")
-    yield from find_text(script, "stays-open")
+        yield from find_text(script, "at denies")
     yield from _find_beside(script)
     commands = _find_last(script)
     if not commands or commands[0].end == "&" or _is_kept(script, *commands):
@@ -231,7 +229,7 @@ def _find_held_output(script: Script) -> Iterator[Fault]:
 
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
-    cut = [*find_text(script, "cut")]
+    cut = [*find_text(script, "at cut")]
     yield from cut[:1]
     odd = [item for item in script.commands if _is_odd(script, item)]
     for command in [] if cut else odd[:1]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_form, mark, rule
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_template, list_strays
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -34,7 +34,6 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         item, place = places[0]
         more = f", and {len(places) - 1} more" if len(places) > 1 else ""
         yield mark(item, f"'{place}' is a place to fill in{more}")
-    yield from find_text(script, "place-in-words")
 
 
 NO_SHEBANG, SECRET, LINE_ENDS = map(find_form, ("no-shebang", "secret", "crlf"))
@@ -69,8 +68,6 @@ def _find_unset(script: Script) -> Iterator[Fault]:
         if FORMS["foreign"].fullmatch(f"{name} {asked}"):
             fix = "write the name that the scheduler sets, or the directive that it sets this for"
             yield mark(place, f"nothing sets ${name} in a job with these directives", fix)
-    yield from find_text(script, "stray")
-    yield from find_text(script, "escaped")
 
 
 def _list_unset(script: Script, kind: str) -> list[tuple[str, Word]]:
@@ -102,7 +99,6 @@ def _find_dead(script: Script) -> Iterator[Fault]:
 
 @rule("output-folder")
 def _check_output_folder(script: Script) -> Iterator[Fault]:
-    yield from find_text(script, "numbered-folder")
     if script.value("--chdir", "-d"):
         return
     for bare, (item, folder) in _list_folders(script).items():

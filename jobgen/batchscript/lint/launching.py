@@ -10,7 +10,7 @@ from jobgen.batchscript import reach
 from jobgen.batchscript.bash import DECLARES, Command, Word
 from jobgen.batchscript.expand import list_names
 from jobgen.batchscript.launchers import Agent, LaunchCommand, Launcher, read_number, unwrap
-from jobgen.batchscript.lint.rule import Fault, find_text, join_acting, mark, rule
+from jobgen.batchscript.lint.rule import Fault, join_acting, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, PRINTS, WHY, list_substituted, trains, works
 from jobgen.batchscript.reader import Script
 from jobgen.output import format_count
@@ -157,7 +157,6 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
-    yield from find_text(script, "lone-task")
 
 
 @rule("few-gpus")
@@ -168,7 +167,6 @@ def _find_few_gpus(script: Script) -> Iterator[Fault]:
         if count > gpus > 0:
             place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
             yield mark(place, f"{count} processes on each node, which has {has}")
-    yield from find_text(script, "only-kind")
     known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
     for _, word, _ in script.variables() if known else ():
         named = FORMS["gpu-numbers"].fullmatch(word.raw)

@@ -114,8 +114,7 @@ def _find_endless_wait(script: Script) -> Iterator[Fault]:
         fix = vars(WHY).get("".join(re.findall(r"\s(--no-wait)\s", acting)[:1]), "")
         yield mark(command.place, "the server never ends, so that the job waits out its time", fix)
     if not FORMS["stops"].search(acting):
-        yield from find_text(script, "stays")
-    yield from find_text(script, "stays-out")
+        yield from find_text(script, "at stays")
 
 
 def _list_after_server(script: Script) -> list[Command]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import ModuleType
 
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.reader import INSIDE, DirectiveOption, Script
-from jobgen.output import format_annotation
 from jobgen.records import NamedTuple
 from jobgen.spec.tables import read_rules
 
@@ -34,10 +33,10 @@ def mark(place: Word | DirectiveOption, message: str, fix: str = "") -> Fault:
     return Fault(outer or line, place.column, message + where, fix)
 
 
-def find_text(script: Script, kind: str) -> Iterator[Fault]:
-    """Make a fault of each place in a script's text that is of a kind, in that kind's words."""
-    message, _, fix = vars(WHY)[f"at {kind}"].partition("; ")
-    for match in FORMS[kind].finditer(script.text):
+def find_text(script: Script, row: str) -> Iterator[Fault]:
+    """Make a fault of each place that has the form which a row of `reasons.txt` names last."""
+    message, _, fix = vars(WHY)[row].partition("; ")
+    for match in FORMS[row.rpartition(" ")[2]].finditer(script.text):
         above = script.text[: match.start(match.lastindex or 0)]
         yield Fault(above.count("\n") + 1, len(above) - above.rfind("\n"), message, fix)
 
@@ -56,7 +55,14 @@ class Rule(NamedTuple):
     why: str
     fix: str
     reference: str
-    check: Callable[[Script], Iterator[Fault]]
+    find: Callable[[Script], Iterator[Fault]]
+
+    def check(self, script: Script) -> Iterator[Fault]:
+        """Yield what it finds, and the forms of text that `reasons.txt` says it finds."""
+        yield from self.find(script)
+        for row in vars(WHY):
+            if row.startswith(f"{self.id} finds "):
+                yield from find_text(script, row)
 
     @property
     def docs(self) -> str:
@@ -71,8 +77,8 @@ def rule(id: str) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
 
 
 def find_form(id: str) -> Rule:
-    """Make a rule of a form of text that has its name."""
-    return rule(id)(partial(find_text, kind=id))
+    """Make a rule that finds forms of text alone."""
+    return rule(id)(lambda script: iter(()))
 
 
 def list_rules(*modules: ModuleType) -> tuple[Rule, ...]:
@@ -100,15 +106,6 @@ class Finding(NamedTuple):
         rule = self.rule
         about = {"level": "fault", "rule": rule.id, "title": rule.title, "why": rule.why}
         return {**self._asdict(), **about, "docs": rule.docs, "reference": rule.reference}
-
-
-def format_github(findings: Iterable[Finding]) -> str:
-    """The findings as commands of a GitHub workflow, which shows them at their lines."""
-    kind = partial(format_annotation, "error")
-    return "".join(
-        kind(f"{text}; {fix}", file=file, title=rule.title, line=line, column=at)
-        for file, line, at, rule, text, fix in findings
-    )
 
 
 def mend_text(text: str, findings: list[Finding]) -> str:
