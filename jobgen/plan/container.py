@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.errors import Problem
 from jobgen.plan.decision import Context
-from jobgen.plan.plan import ContainerCommand, ShellPath
+from jobgen.plan.plan import ContainerCommand, NeededPath, ShellPath
 from jobgen.spec.model import Container
 from jobgen.spec.tables import read_rows
 
@@ -51,7 +51,7 @@ class Entrance:
         # srun takes a path from the root, or from a folder that it names, for one.
         if self.by_srun and self.image[0] not in "/~$":
             return ShellPath(f"$PWD/{self.image}")
-        return ShellPath(self.image)
+        return NeededPath(self.image)
 
     def make_command(self, *, vendor: str | None, gpus: bool) -> ContainerCommand | None:
         """Return the command that enters the container on a node; None if srun does it.
@@ -85,12 +85,12 @@ class Entrance:
         return (*map(ShellPath, words), *self.own.options)
 
 
-def _write_both_sides(bind: str) -> ShellPath:
+def _write_both_sides(bind: str) -> NeededPath:
     """SOURCE:TARGET; a runtime may have another idea of SOURCE alone."""
     text = _expand_home(bind)
-    return ShellPath(text if ":" in text else f"{text}:{text}")
+    return NeededPath(text if ":" in text else f"{text}:{text}")
 
 
-def _expand_home(text: str) -> ShellPath:
+def _expand_home(text: str) -> NeededPath:
     """A path, or two, whose ~ expands also where it is not the first sign of a word."""
-    return ShellPath(re.sub(r"(^|:)~(?=/|:|$)", r"\1$HOME", text))
+    return NeededPath(re.sub(r"(^|:)~(?=/|:|$)", r"\1$HOME", text))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Problem, SpecError
 from jobgen.plan.decision import Context, Decision
-from jobgen.plan.plan import NodeEnvironment, Plan, ShellPath
+from jobgen.plan.plan import NeededPath, NodeEnvironment, Plan, ShellPath
 from jobgen.plan.program import make_path, warn_unexpanded
 from jobgen.sites.profile import SiteProfile
 from jobgen.spec.launchers import find_launch, find_launcher, show_program, split_words
@@ -50,9 +50,9 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
     conda = own.conda if any(given) else site.modules.conda  # where nothing else has Python
     decided = NodeEnvironment(
         modules=_choose_modules(own, site, bare=plan.launch.body),
-        stage=ShellPath(own.stage) if own.stage else None,
-        venv=make_path(venv) if venv else None,
-        conda=ShellPath(conda) if conda else None,
+        stage=NeededPath(own.stage) if own.stage else None,
+        venv=NeededPath(make_path(venv)) if venv else None,
+        conda=NeededPath(conda) if conda else None,
         variables=variables,
         setup=_ENTER_SNAPSHOT + (own.setup or "") if context.spec.snapshot else own.setup,
         # Triton's folder follows from TRITON_HOME unless it is named.
@@ -75,7 +75,17 @@ def decide(context: Context, plan: Plan) -> Decision[NodeEnvironment]:
 def _choose_variables(own: Environment, plan: Plan) -> dict[str, str]:
     of_site = {} if plan.launch.body else plan.defaults.variables
     variables: dict[str, str] = {name: ShellPath(value) for name, value in of_site.items()}
-    return variables | {**own.named_variables, **plan.program.variables}
+    given = {name: _mark(name, value) for name, value in own.named_variables.items()}
+    return {**variables, **given, **plan.program.variables}
+
+
+def _mark(name: str, value: str) -> str:
+    """Return the value of a variable, with what it needs if it expands."""
+    if not isinstance(value, ShellPath):
+        return value
+    needed = NeededPath(value)
+    needed.adds_to = name
+    return needed
 
 
 def _enter_container(entrance: Entrance, plan: Plan, decided: NodeEnvironment) -> NodeEnvironment:
@@ -132,7 +142,7 @@ def _choose_modules(own: Environment, site: SiteProfile, *, bare: bool) -> Modul
     if own.container is not None and site.container is not None:
         first, use, load = site.container.modules
         modules = Modules(modules.first or first, use + modules.use, load + modules.load)
-    modules = modules._replace(use=tuple(map(make_path, modules.use)))
+    modules = modules._replace(use=tuple(NeededPath(make_path(one)) for one in modules.use))
     return None if modules == Modules() else modules
 
 

@@ -253,8 +253,14 @@ class ContainerCommand(NamedTuple):
     amd: tuple[str, ...] = ()
 
 
+class NeededPath(ShellPath):
+    """One whose variables must be set on the node, but for the one that the value `adds_to`."""
+
+    adds_to = ""
+
+
 class NodeEnvironment(NamedTuple):
-    """What a node's part of the script sets up. Paths in it are ShellPaths."""
+    """What a node's part of the script sets up, in a shell that takes unset variables as empty."""
 
     modules: Modules | None = None
     container: ContainerCommand | None = None

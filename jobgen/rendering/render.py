@@ -16,11 +16,13 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, FunctionLoader, StrictUndefined
 
-from jobgen.plan.plan import Plan, ShellPath
+from jobgen.plan.plan import NeededPath, Plan, ShellPath
 from jobgen.rendering.runtime import assemble, read_text
 from jobgen.rendering.view import describe_script
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+# What jobgen and launchers set, some of it for processes alone.
+_OF_PROCESSES = r"JOBGEN_(?!TASK)\w+|(?:OMPI|PMIX?|PALS|MV2|MPI)_\w+"
 
 
 class ShellText(str):
@@ -55,15 +57,20 @@ def _quote_literal(text: str) -> ShellText:
 
 
 @lru_cache(1000)
-def _quote_expandable(path: str) -> ShellText:
-    """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business."""
+def _quote_expandable(path: str, unset: str = ".*") -> ShellText:
+    """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business.
+
+    It ends the shell where a variable is not set, but for names of the form `unset`.
+    """
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
     if not _VARIABLE.search(path):
         return _quote_literal(path)
     parts, end = [], 0
     for match in _VARIABLE.finditer(path):
-        parts += [_escape_quoted(path[end : match.start()]), f"${{{match[1] or match[2]}}}"]
+        name = match[1] or match[2]
+        must = "" if re.fullmatch(unset, name) else "?"
+        parts += [_escape_quoted(path[end : match.start()]), f"${{{name}{must}}}"]
         end = match.end()
     return ShellText('"' + "".join(parts) + _escape_quoted(path[end:]) + '"')
 
@@ -76,6 +83,7 @@ def _escape_quoted(text: str) -> str:
 _WRITERS: dict[type, Callable[[Any], ShellText]] = {
     str: _quote_literal,
     ShellPath: _quote_expandable,
+    NeededPath: lambda path: _quote_expandable(path, f"{_OF_PROCESSES}|{path.adds_to}"),
     int: ShellText,
     ShellText: ShellText,
 }

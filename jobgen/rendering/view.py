@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from jobgen import schedulers
 from jobgen.plan.launch import LAUNCHERS, RENDEZVOUS
-from jobgen.plan.plan import Plan, RolePlan, ShellPath, shorten
+from jobgen.plan.plan import NeededPath, Plan, RolePlan, ShellPath, shorten
 from jobgen.records import NamedTuple
 from jobgen.rendering import header
 
@@ -64,7 +64,7 @@ class ScriptView:
         self.part = "run_processes" if launch.direct else "run_node"
         self.required = list(_require(plan))
         self.setup = indent_setup(environment.setup or "")  # the user's lines
-        self.activate = ShellPath(f"{environment.venv}/bin/activate")  # where there is a venv
+        self.activate = NeededPath(f"{environment.venv}/bin/activate")  # where there is a venv
         first = environment.modules and environment.modules.first
         self.reset = first == "reset"  # the modules that the system loads come back
         # Some versions call it a failure that sticky modules stay.

@@ -28,6 +28,7 @@ run_body() {
     exec >>"$run_dir/logs/$node/rank-0.out" 2>>"$run_dir/logs/$node/rank-0.err" </dev/null
     set +u
     environment
+    set -u
     program
 }
 pass_on() { kill -s "$1" "${child:-${!-}}" || :; }    # $! is the child until run_child sets it

@@ -175,7 +175,7 @@ def test_a_role_adds_to_the_environment_of_the_job() -> None:
     assert dict(train.variables) == {"B": "b"}
     known = text.replace("B: b", "B: $SERVER_ADDR")
     assert [note for note in plan(known).notes if "variables.B" in note] == []
-    assert 'export A="${TRAIN_HOSTS}"' in render(plan(text))
+    assert 'export A="${TRAIN_HOSTS?}"' in render(plan(text))
 
 
 @pytest.mark.parametrize(

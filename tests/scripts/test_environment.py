@@ -212,6 +212,57 @@ def test_variables_of_torchrun_around_the_job_do_not_reach_it() -> None:
 # --- staging -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"venv": "$NOPE/v"},
+        {"conda": "${NOPE}/c"},
+        {"stage": "$NOPE/e.tar"},
+        {"modules": {"use": ["/m/$NOPE"]}},
+        {"container": {"image": "$NOPE/x.sif", "runtime": "apptainer"}},
+        {"container": {"image": "/", "binds": ["$NOPE/a:/a"], "runtime": "apptainer"}},
+        {"variables": {"A": {"value": "$NOPE/a", "expand": True}}},
+        # To what it adds may be empty, but not what it adds.
+        {"variables": {"A": {"value": "$A:$NOPE/lib", "expand": True}}},
+        {"variables": {"A": {"value": "$JOBGEN_TASK", "expand": True}}},
+    ],
+    ids=str,
+)
+def test_a_variable_that_is_not_set_ends_the_job_by_its_name(
+    tmp_path: Path, environment: Mapping[str, object]
+) -> None:
+    """Never another path without a word, though scripts of environments use unset variables."""
+    for command in ("conda", "apptainer"):
+        (tmp_path / command).write_text("#!/bin/sh\n")
+        (tmp_path / command).chmod(0o755)
+    around = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **modules(tmp_path, "true")}
+    name = "JOBGEN_TASK" if "JOBGEN_TASK" in str(environment) else "NOPE"
+    with pytest.raises(AssertionError, match=rf"line \d+: {name}: parameter (null or )?not set"):
+        run(environment, **around)
+
+
+def test_a_variable_may_add_to_itself_and_name_what_the_job_is_given() -> None:
+    given = {name: {"value": f"${name}:/a", "expand": True} for name in ("PYTHONPATH", "HOME")}
+    given["OUT"] = {"value": "$JOBGEN_RUN_DIR/$LR-$JOBGEN_TASK", "expand": True}
+    array = {"zip": {"environment.variables.LR": [1, 2]}}
+    job = {"name": "a", "resources": {}, "run": {"command": ["PROGRAM"]}, "array": array}
+    job["environment"] = {"variables": given}
+    found = run_node(job, scheduler="slurm", task=1).environment
+    assert (found["PYTHONPATH"], found["HOME"]) == (":/a", "/home/of user:/a")
+    assert re.search(r"/runs/a/\S+/2-1$", found["OUT"])
+
+
+@pytest.mark.parametrize("folder", ["$NOPE", "$HERE"])
+def test_a_script_of_ones_own_is_told_no_path_without_its_variable(
+    tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "x.sh").touch()
+    args = [{"value": "$NOPE/a", "expand": True}]
+    job = {"name": "a", "resources": {}, "run": {"body": f"{folder}/x.sh", "args": args}}
+    with pytest.raises(AssertionError, match="NOPE: unbound variable"):
+        run_node(job, scheduler="slurm", around={"HERE": str(tmp_path)})
+
+
 def archive(folder: Path, *, activate: str, unpack: str = "") -> Path:
     """An archive as conda-pack and venv-pack make it: the environment's files at its top."""
     bin_folder = folder / "env" / "bin"

@@ -184,7 +184,7 @@ def test_a_value_that_expands_is_the_shells_business() -> None:
         text, "run.args={out: {value: ~/o, expand: true}, x: {value: -$A, expand: true}}"
     )
     script = render(plan)
-    assert 'A="${HOME}/a"' in script
+    assert 'A="${HOME?}/a"' in script
     assert '--out "${HOME}/o"' in script
     assert '"-x=-${A}"' in script
     assert plan.notes == ()
