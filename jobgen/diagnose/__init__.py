@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from glob import escape, glob
 from itertools import islice
 
 from jobgen.diagnose.cause import BEGIN_AGAIN, COPY, FOLDER, GO_ON, NOT_READY, ROLE_ENDED, TIMEOUT
@@ -21,6 +22,7 @@ from jobgen.diagnose.judge import Judge
 from jobgen.diagnose.odd import find_slow
 from jobgen.jobs import run_folder
 from jobgen.jobs.code import name_copy
+from jobgen.jobs.files import read_if_left
 from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.verdicts import read_bad_nodes, read_verdicts
 from jobgen.output import format_count, offer_line
@@ -50,6 +52,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     if failed := _list_failed_tasks(job):
         return _diagnose_tasks(job, failed, now=now)
     evidence = Evidence(job)
+    next_start = _tell_next_start(evidence, state)
     role, words = evidence.find_role() if state.name != "queued" else ("", "")
     if followed := role or _find_followed(job, state):
         evidence = Evidence(job, followed)
@@ -57,12 +60,43 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     diagnosis = diagnosis._replace(role=role or followed * bool(diagnosis.node))
     if role and (diagnosis.cause in ("unknown", ROLE_ENDED.id) or " was not ready " in words):
         diagnosis = _tell_of_role(diagnosis, words)
+    if diagnosis.cause not in ("healthy", "cancelled"):
+        diagnosis = diagnosis._replace(remedy=next_start.replace("REMEDY", diagnosis.remedy))
     judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
     return diagnosis._replace(
         verdicts=tuple(map(str, judged)),
         remedy=_name_reruns(job, _fill_in(diagnosis.remedy, job, diagnosis.node or "NODE")),
         warnings=tuple(_list_warnings(evidence, diagnosis)),
     )
+
+
+def _tell_next_start(evidence: Evidence, state: State) -> str:
+    """What to do, with `REMEDY` in it, where a start is ending and the script may begin another."""
+    left = run_folder.read_traces(evidence.job)
+    if not (left.last and _is_ending(left.last, state)):
+        return "REMEDY"
+    number = int(os.path.basename(left.last)) + 1
+    if left.word == "continued":
+        return f"wait: start {number + 1} follows by itself"
+    more = _has_starts_left(evidence, left.last, number) and not left.cancelled
+    return (
+        f"wait: start {number + 1} may follow by itself; if it does not: REMEDY"
+        if more
+        else "REMEDY"
+    )
+
+
+def _is_ending(start: str, state: State) -> bool:
+    failed = glob(f"{escape(start)}/failed") + glob(f"{escape(start)}/start-of-*/failed")
+    return state.name in ("stopping", "running" if failed else "")
+
+
+def _has_starts_left(evidence: Evidence, start: str, number: int) -> bool:
+    if "stop" in {one.verdict for one in read_verdicts([start])}:
+        return False
+    most = evidence.plan.at_most if evidence.plan else 0
+    counted = number - evidence.job.counted_from
+    return (most or 0) > counted or "\nRESTARTS=" in read_if_left(f"{start}/script")
 
 
 def _find_followed(job: JobRecord, state: State) -> str:

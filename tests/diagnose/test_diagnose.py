@@ -453,6 +453,41 @@ def test_nobody_has_to_submit_again_what_starts_again_by_itself(
     assert found.title.startswith("start 1 ended: ")
 
 
+WAITS = "wait: start 2 follows by itself"
+MAY = "wait: start 2 may follow by itself; if it does not: submit again; "
+LOST_NODE = "jobgen: FAILED: n2 is lost: Slurm says that it has failed\n"
+
+
+@pytest.mark.parametrize(
+    ("left", "state", "remedy"),
+    [
+        ({"outcome": "continued 0"}, State("stopping"), WAITS),
+        ({}, State("stopping"), MAY),
+        ({"failed": "lost n2"}, State("running"), MAY),
+        ({"start-of-train/failed": "lost n2"}, State("running"), MAY),
+        ({"verdict": "restart node-lost - n2"}, State("stopping"), MAY),
+        ({"script": "#!/bin/bash\nRESTARTS=3\n", "chain": ""}, State("stopping"), MAY),
+        # It does not go on, or has ended.
+        ({"verdict": "stop program 1 n2"}, State("stopping"), "submit again; "),
+        ({"chain": ""}, State("stopping"), "submit again; "),
+        ({"chain": ', "then": "requeue", "at_most": 1'}, State("stopping"), "submit again; "),
+        ({"../../cancelled": ""}, State("stopping"), "submit again; "),
+        ({"outcome": "failed 1"}, State("failed"), "submit again; "),
+    ],
+    ids=str,
+)
+def test_nobody_is_told_to_submit_again_what_is_about_to_go_on(
+    run: Run, left: dict[str, str], state: State, remedy: str
+) -> None:
+    chain = left.pop("chain", ', "then": "resubmit", "at_most": 3')
+    about = f'"name": "job", "spec": "job.yaml", "digest": "", "scheduler": "slurm"{chain}'
+    run.write("plan.json", f'{{{about}, "groups": [{{"nodes": 2, "processes": 2}}]}}')
+    run.script(LOST_NODE)
+    for name, text in left.items():
+        run.write(f"attempts/0/{name}", text + "\n")
+    assert run.diagnose(state).remedy.startswith(remedy)
+
+
 def test_what_a_program_has_said_is_not_looked_for_again(run: Run) -> None:
     run.rank(2, "bad lr\n", after=5)
     found = run.diagnose()
