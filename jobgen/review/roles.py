@@ -12,6 +12,17 @@ from jobgen.review.subject import Found, Subject
 from jobgen.spec.roles import list_names
 from jobgen.spec.table import read_here
 
+# What serves until it is stopped: by its command, and in a program that is not beside it.
+_SERVERS = re.compile(
+    r"(^|[ /])((vllm|sglang|ollama|transformers|trl vllm|trtllm|mlflow)[ -](serve|server)"
+    r"|(llama|redis|etcd)-server|text-generation-launcher|uvicorn|gunicorn|tensorboard"
+    r"|jupyter[- ](lab|notebook|server)|-m \S*\b(api_server|launch_server|http\.server|vllm_serve))(?![^ ])[^;&|\n]*$"
+)
+_SERVES = re.compile(
+    r"(serve_forever|uvicorn\.run|run_app|\bapp\.run|run_forever|wait_for_termination)\("
+)
+_BESIDE = re.compile(r"Thread\(|Process\(|Popen\(|Executor\(|create_task\(")
+
 
 def describe_role(job: Subject) -> dict[str, Any]:
     """Return what a role is to the others of its job: numbers, and what is true of it."""
@@ -29,7 +40,7 @@ def describe_role(job: Subject) -> dict[str, Any]:
         "port": port,
         "last": role is job.roles[-1],
         "tested": tested,
-        "listens": tested or re.search(rf"\$\{{?{port}", text) is not None,
+        "listens": tested or _stays(role, source or ""),
         "left_idle": getattr(role.plan.nodes.place, "idle", 0),
         **_compare_files(job, role),
         # It is done once its file is there, and nothing says that it may be.
@@ -61,6 +72,13 @@ def _serves(role: RolePlan) -> bool:
     """Whether a role listens at a port, or starts something that may."""
     text = read_text(role)
     return bool(re.search(rf"\$\{{?{role.name.upper()}_PORT|--port\b|&\s", text))
+
+
+def _stays(role: RolePlan, source: str) -> bool:
+    """Whether a role is known to serve until it is stopped; a port's mention does not show it."""
+    if _SERVERS.search(" ".join(role.plan.program.command)):
+        return True
+    return _SERVES.search(source) is not None and not _BESIDE.search(source)
 
 
 def _asks(role: RolePlan, other: RolePlan) -> bool:

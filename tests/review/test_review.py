@@ -650,7 +650,13 @@ a server that stands last
     resources: {walltime: 1h}
     roles:
       train: {nodes: 1, run: {script: t.py}}
-      api: {nodes: 1, run: {command: [a, $API_PORT]}}
+      api: {nodes: 1, run: {command: [vllm, serve, m, --port, $API_PORT]}}
+    roles.api.run: serves, and its end would be the job's, as it stands last
+a server by its module that stands last
+    resources: {walltime: 1h}
+    roles:
+      train: {nodes: 1, run: {script: t.py}}
+      api: {nodes: 1, run: {command: [python3, -m, vllm.entrypoints.openai.api_server]}}
     roles.api.run: serves, and its end would be the job's, as it stands last
 more processes than GPUs
     launch: {processes_per_node: 8}
@@ -749,6 +755,27 @@ def test_what_can_hardly_be_meant_is_said(name: str, spec: str, words: str) -> N
     (doubt,) = review(loaded, resolve(loaded))
     assert all(part in str(doubt) for part in words.split(" ... ")), name
     assert str(doubt).startswith("job.yaml:")
+
+
+@pytest.mark.parametrize(
+    ("program", "serves"),
+    [
+        ("HTTPServer(('', port), Handler).serve_forever()\n", True),
+        ("uvicorn.run(app, port=port)\n", True),
+        # A port for the transfer of weights, a page beside the training, or only a mention.
+        ("group = StatelessProcessGroup.create(host, port, rank, size)\ntrain()\n", False),
+        ("Thread(target=server.serve_forever).start()\ntrain()\n", False),
+        ("Thread(target=lambda: server.serve_forever()).start()\ntrain()\n", False),
+        ("print(port)\n", False),
+    ],
+)
+def test_a_port_alone_makes_no_server(program: str, serves: bool) -> None:
+    Path("t.py").write_text(program)
+    roles = "  s: {nodes: 1, run: {command: [a]}}\n"
+    roles += "  t: {nodes: 1, run: {script: t.py, args: {port: $T_PORT, server: $S_ADDR}}}\n"
+    loaded = load(replace_keys(f"resources: {{walltime: 1h}}\nroles:\n{roles}"))
+    said = [str(one) for one in review(loaded, resolve(loaded))]
+    assert any("as it stands last" in one for one in said) == serves
 
 
 def test_a_role_that_is_asked_whether_it_is_ready_serves() -> None:
@@ -989,6 +1016,282 @@ a venv under a bind
       container: {image: docker://a, runtime: apptainer, binds: [/opt]}
       venv: /opt/venv
 """
+RIGHT = {
+    "the base": ("", ""),
+    "a server at a number, which is asked there": (
+        SCRIPT,
+        "roles:\n  s: {nodes: 1, ready: {log: up}, run: {command: [a, --port, '8765']}}\n"
+        "  t: {run: {script: train.py, args: ['$S_ADDR:8765']}}\n",
+    ),
+    "a loop that a role leaves, which stands last": (
+        SCRIPT,
+        "roles:\n  t: {nodes: 1, ends: alone, run: {script: train.py}}\n"
+        "  w: {nodes: 1, run: {command: [python3, -c, "
+        '"while True:\\n  if done():\\n    break\\n"]}}\n',
+    ),
+    "a line in regular expressions that say what they mean": (
+        SCRIPT,
+        "roles:\n  s: {nodes: 1, ready: {log: '(up|ready) on \\\\(?[0-9]+s? [Uu]vicorn (.*)+'},"
+        " run: {command: a}}\n  t: {run: {script: train.py}}\n",
+    ),
+    "a server beside the program that stands last, which ends it": (
+        SCRIPT,
+        "roles:\n  s: {nodes: 1, ready: {log: up}, run: {command: [a]}}\n  t: {nodes: 1,"
+        " run: {command: [bash, -c, 'vllm serve m & python3 train.py; kill $!']}}\n",
+    ),
+    "roles that have all GPUs of a node": (
+        SCRIPT,
+        "roles:\n  s: {gpus: 4, run: {command: a}}\n  r: {gpus: 0, run: {command: b}}\n"
+        "  t: {nodes: 1, run: {script: train.py}}\n",
+    ),
+    "mail for which a directive says when": (
+        "",
+        "directives: ['#SBATCH --mail-user=a@b.org', '#SBATCH --mail-type=END']\n",
+    ),
+    "a chain of starts, each shorter than the program": (
+        "train.py}",
+        "train.py, args: {max-hours: 24}}\non_walltime: {then: requeue}",
+    ),
+    "shards of the data, in tasks that each read all": (
+        "train.py}",
+        "train.py, args: {num-shards: 8}}\narray: {values: {lr: [1, 2]}}",
+    ),
+    "what an image has by itself": (
+        "train.py}",
+        "train.py, args: {tool: /usr/bin/env}}\n"
+        "environment: {container: {image: docker://a, runtime: apptainer}}",
+    ),
+    "variables of one command": ("", "environment: {setup: RANK=0 python prepare.py}\n"),
+    "minutes between checkpoints of a job without a chain": (
+        SCRIPT,
+        "run: {script: train.py, args: {save-minutes: 90}}",
+    ),
+    "signs of a sentence": (
+        SCRIPT,
+        "run: {script: train.py, args: {t: 'Size \u2013 years 2020\u20132024, it\u2019s so'}}",
+    ),
+    "a key of OmegaConf for a program that has it": (
+        SCRIPT,
+        "run: {command: [python3, -c, import hydra, 'lr=${optim.lr}']}",
+    ),
+    "a script of conda that bash finds by PATH": (
+        SCRIPT,
+        "environment: {setup: source activate torch}\n" + SCRIPT,
+    ),
+    "bash's own defaults": (
+        SCRIPT,
+        "environment:\n  setup: |\n    S=${TMP_DIR:-/tmp/$USER}\n"
+        "    export T=${HF_HOME:+a} U=${V:0:3}\n"
+        "run: {command: [python3, -c, import os]}",
+    ),
+    "options of a launcher, which it takes twice": (
+        SCRIPT,
+        "run: {command: [mpirun, -x, A, -x, B, python, -c, 'argparse; p.add_argument(', --lr, 1]}\n"
+        "launch: {mode: plain}",
+    ),
+    "a sweep over what the program has as an option": (
+        SCRIPT,
+        "run: {script: train.py, args: ['--lr=1', optim.lr=1]}\narray: {values: {lr: [1, 2]}}",
+    ),
+    "tasks of Slurm for a launcher with a number of its own": (
+        SCRIPT,
+        "run: {command: [mpirun, -npernode, '2', python, t.py]}\n"
+        "launch: {mode: plain, processes_per_node: 16}",
+    ),
+    "packages that the first node installs": (
+        SCRIPT,
+        "run: {command: [bash, -c, 'pip install -e . && ./t']}\nlaunch: {mode: ray}",
+    ),
+    "directives in a text that setup prints": (
+        "",
+        'environment: {setup: "cat <<E\\n#SBATCH --nodes=4\\nE"}\n',
+    ),
+    "a number of srun's own": (
+        SCRIPT,
+        "run: {command: [srun, --ntasks-per-node, 8, python3, t.py]}\nlaunch: {mode: plain}",
+    ),
+    "tasks on nodes of which no CPUs are asked": (
+        BASE.partition("{")[2],
+        "nodes: 2, walltime: 1h}\nrun: {command: mpirun -np 8 ./t.py}\nlaunch: {mode: plain}\n",
+    ),
+    "tasks of a directive": (
+        SCRIPT,
+        "run: {command: mpirun -np 8 python t.py}\nlaunch: {mode: plain}\n"
+        "directives: ['#SBATCH --ntasks=8']",
+    ),
+    "what srun starts, which is no Python": (
+        SCRIPT,
+        "run: {command: [srun, --ntasks-per-node=1, nvidia-smi]}\nlaunch: {mode: plain}",
+    ),
+    "a quote of a word processor in a comment": (
+        "",
+        "environment: {setup: 'export A=1  # the node\u2019s'}\n",
+    ),
+    "directives for either scheduler": ("", "directives: ['#SBATCH --nice=9', '#PBS -r n']\n"),
+    "an option that adds to a list": (
+        SCRIPT,
+        "run: {command: [python3, -c, 'import a; add_argument(action=append)', -i, 1, -i, 2]}",
+    ),
+    "processes that take two GPUs each": (
+        SCRIPT,
+        "run: {command: [python3, -c, 'import torch; first, other = rank * 2, rank * 2 + 1']}\n"
+        "launch: {mode: direct, processes_per_node: 2}",
+    ),
+    "the process's own rank, as Slurm counts it behind the program": (
+        SCRIPT,
+        "run: {script: train.py, args: [--rank, {value: $SLURM_PROCID, expand: true}]}",
+    ),
+    "the rank of LoRA": (SCRIPT, "run: {script: train.py, args: [--rank, 128]}"),
+    "a world of one by default": (SCRIPT, "run: {script: train.py, args: [--world_size, 1]}"),
+    "a program in another machine's home": ("train.py", "~/train.py"),
+    "a program on another machine's disk": ("train.py", "/scratch/me/train.py"),
+    "a program that setup makes": (
+        "{script: train.py}",
+        "{script: src/new.py}\nenvironment: {setup: cp /scratch/me/new.py src/new.py}",
+    ),
+    "a program of a container": (
+        "{script: train.py}",
+        "{script: /opt/a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer}}",
+    ),
+    "a registry as enroot writes it": (
+        "",
+        "environment: {container: {image: 'nvcr.io#nvidia/pytorch:26.01-py3', runtime: pyxis}}\n",
+    ),
+    "an image of Docker Hub": (
+        "",
+        "environment: {container: {image: 'docker://pytorch/pytorch:2.9', runtime: pyxis}}\n",
+    ),
+    "a program in the usual folder of an image": (
+        "{script: train.py}",
+        "{script: /workspace/a.py}\n"
+        "environment: {container: {image: 'docker://a', runtime: pyxis}}",
+    ),
+    "a program in the folder of a container": (
+        "{script: train.py}",
+        "{script: a.py}\nenvironment: {container: {image: 'docker://a', runtime: apptainer,"
+        " options: [--pwd, /opt]}}",
+    ),
+    "a bind that each node has": (
+        "",
+        "environment: {container: {image: 'docker://a', runtime: apptainer, binds: [/tmp/no/d]}}\n",
+    ),
+    "one process a GPU": ("", "launch: {processes_per_node: 4}\n"),
+    "threads that fit": ("", "environment: {variables: {OMP_NUM_THREADS: '4'}}\n"),
+    "all GPUs": ("", "environment: {variables: {CUDA_VISIBLE_DEVICES: '0,1,2,3'}}\n"),
+    "unequal nodes": ("nodes: 2, gpus_per_node: 4", "gpus_per_node: [8, 2]"),
+    "setup of several lines": (
+        "",
+        "environment:\n  setup: |\n    module load cuda\n    export A=1\n",
+    ),
+    "conda with its own lines": (
+        "",
+        "environment:\n  setup: |\n    . ~/conda/etc/profile.d/conda.sh\n    conda activate a\n",
+    ),
+    "a sweep of Hydra's own in one process": (
+        BASE.partition("{")[2],
+        "gpus_per_node: 1, cpus_per_node: 8, walltime: 1h}\n"
+        "run: {command: [python3, -c, import hydra, t.py, -m, 'lr=1,2']}\n",
+    ),
+    "float16 by an option that is off": (
+        SCRIPT,
+        "run: {command: [python3, -c, TrainingArguments, --bf16, --fp16, 'False']}",
+    ),
+    "names that look like placeholders": (
+        "name: gpt",
+        "name: gpt\naccount: myproject\nqueue: test",
+    ),
+    "a module of an installed package": ("script: train.py", "module: jobgen.trainer"),
+    "accelerate in a site's container": (
+        BASE[BASE.index("nodes") :],
+        "gpus_per_node: 4, cpus_per_node: 8, walltime: 1h}\nlaunch: {mode: plain}\n"
+        "run: {command: [apptainer_wrapper, exec, accelerate, launch, --num_processes=4, a.py]}\n",
+    ),
+    "conda of a module": (
+        "",
+        "environment:\n  setup: |\n    module load mamba\n    source activate a\n",
+    ),
+    "conda by lines of a file": (
+        "",
+        "environment:\n  setup: |\n    . ~/cluster/setup.sh\n    conda activate a\n",
+    ),
+    "conda by its own path": ("", "environment: {venv: /opt/conda, setup: conda activate a}\n"),
+    "a step before, by the program": (
+        "",
+        "environment: {setup: python train.py --make-split-only}\n",
+    ),
+    "what compilers and libraries read": (
+        "",
+        "environment: {variables: {CPATH: /opt/include, PYTORCH_ALLOC_CONF: 'backend:native'}}\n",
+    ),
+    "setup of one line with &&": ("", "environment: {setup: 'cd /x && module load cuda'}\n"),
+    "there and back": ("", "environment:\n  setup: |\n    cd src\n    make\n    cd ..\n"),
+    "in a shell of its own": ("", "environment: {setup: (cd src && make)}\n"),
+    "results on scratch": (
+        "train.py}",
+        "train.py, args: {out: /scratch/results}}\non_walltime: {then: requeue}",
+    ),
+    "tasks with folders of their own": (
+        "train.py}",
+        "train.py, args: {out: {value: $JOBGEN_RUN_DIR/out, expand: true}}}\n"
+        "array: {values: {lr: [1, 2]}}",
+    ),
+    "tasks that setup tells apart": (
+        "train.py}",
+        "train.py, args: {out: results}}\n"
+        "array: {values: {environment.variables.N: [1, 2]}}\nenvironment: {setup: export R=$N}\n",
+    ),
+    "a variable for each task": ("", "array: {values: {environment.variables.LR: [1, 2]}}\n"),
+    "an address for what mpirun starts": (
+        "{script: train.py}",
+        "{command: [mpirun, -n, '8', ./a.out]}\nlaunch: {mode: plain, processes_per_node: 4}\n"
+        "environment: {setup: 'export MASTER_ADDR=$(hostname)'}",
+    ),
+    "W&B offline": (
+        "scheduler: slurm",
+        "site: jsc-juwels-booster\n"
+        "environment: {variables: {WANDB_PROJECT: gpt, WANDB_MODE: offline}}",
+    ),
+    "a file that the program joins with a folder": (
+        "train.py}",
+        "train.py, args: [--data_path, /data/glue, --label_file, meta.txt]}",
+    ),
+    "a checkpoint that setup makes": (
+        "train.py}",
+        "train.py, args: [--resume, a/b.pt]}\nenvironment: {setup: cp /data/b.pt a/b.pt}",
+    ),
+    "a notice of half the time": ("", "on_walltime: {notice: 30m}\n"),
+    "torchrun with all GPUs": (
+        BASE.partition("{")[2],
+        "nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}\n"
+        "launch: {mode: direct, processes_per_node: 1}\n"
+        "run: {command: torchrun --nproc-per-node 4 t.py}",
+    ),
+    "the Python of the environment": (
+        SCRIPT,
+        "environment: {conda: torch}\nrun: {command: /opt/envs/torch/bin/python t.py}",
+    ),
+    "variables of either scheduler": (
+        "",
+        "environment: {setup: 'echo ${SLURM_JOB_ID:-$PBS_JOBID}'}\n",
+    ),
+    "options of the site's own": ("", "directives: ['#SBATCH --container-name=a']\n"),
+    "options that Slurm takes short": ("", "directives: ['#SBATCH --licens=a']\n"),
+    "options of a container in a line": (
+        "",
+        "environment: {container: {image: docker://a, runtime: apptainer, options: --nv -i}}\n",
+    ),
+    "one GPU on each node": (
+        f"gpus_per_node: 4, cpus_per_node: 16, memory_per_node: 64GB, walltime: 1h}}\n{SCRIPT}",
+        "gpus_per_node: 1, walltime: 1h}\nrun: {script: train.py, args: {gpu: 0}}",
+    ),
+    "nodes by name": ("", "directives: ['#SBATCH -w gpu[01,05]', '#SBATCH --nice=1']\n"),
+    "nodes of a file": ("", "directives: ['#SBATCH --nodelist=./hosts']\n"),
+    "a venv under a bind": (
+        "",
+        "environment: {container: {image: docker://a, runtime: apptainer, binds: [/opt]},"
+        " venv: /opt/venv}\n",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", re.findall(r"^\w.*\n(?: .*\n)*", MEANT, re.MULTILINE))
