@@ -197,6 +197,8 @@ def _list_roles(roles: dict[str, JobRecord]) -> Iterator[RoleState]:
             "failed": f"failed with exit code {left.code}",
             "cancelled": "stopped",
         }
+        if os.path.exists(f"{role.run_folder}/STOPPED"):  # at the notice, before it was done
+            words["done"] = "stopped"
         word = words.get(left.word, left.word)
         yield RoleState(name, word, tuple(read_nodes(role)), read_port(left.last, name))
 

@@ -16,7 +16,8 @@ from jobgen.spec.table import read_here
 _SERVERS = re.compile(
     r"(^|[ /])((vllm|sglang|ollama|transformers|trl vllm|trtllm|mlflow)[ -](serve|server)"
     r"|(llama|redis|etcd)-server|text-generation-launcher|uvicorn|gunicorn|tensorboard"
-    r"|jupyter[- ](lab|notebook|server)|-m \S*\b(api_server|launch_server|http\.server|vllm_serve))(?![^ ])[^;&|\n]*$"
+    r"|jupyter[- ](lab|notebook|server)|-m \S*\b(api_server|launch_server|http\.server))"
+    r"(?![^ ])[^;&|\n]*$"
 )
 _SERVES = re.compile(
     r"(serve_forever|uvicorn\.run|run_app|\bapp\.run|run_forever|wait_for_termination)\("

@@ -589,6 +589,8 @@ def test_a_role_that_the_job_has_stopped_is_not_called_ended(scheduler: Schedule
     assert said in jobgen("report", "7", "--text")[1]
     script.write_text("    start_role one notice\n    start_role two\n")
     assert jobgen("status", "7")[1].splitlines()[:2] == ["done", "one stopped, on n1"]
+    (one.run_dir / "roles/two/STOPPED").touch()  # it has stopped in order, as at the notice
+    assert "two stopped, on n1" in jobgen("status", "7")[1]
 
 
 def test_a_job_is_stopping_once_it_was_told_to_end(scheduler: Scheduler) -> None:
