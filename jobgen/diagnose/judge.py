@@ -231,7 +231,7 @@ class Judge:
             return about
         return about._replace(
             cause=NO_SPACE.id,
-            title=f"{about.title}; {words}",
+            title=f"{words}; {about.title}",
             remedy=NO_SPACE.remedy,
             evidence=show_lines(*lines[:1]) + about.evidence,
         )

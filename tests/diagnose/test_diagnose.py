@@ -174,15 +174,19 @@ def test_a_full_disk_is_the_cause_where_nobody_could_say_why(
     assert run.diagnose().cause == "exit 1"
     run.script("cp: error writing '/job/attempts/1/script': No space left on device\n")
     full = run.diagnose()
-    words = "all 4 ranks: it left with exit code 1, and said: step 15; "
-    assert (full.cause, full.headline) == ("no-space", f"{words}a file system was full")
+    words = "; it left with exit code 1, and said: step 15"
+    assert (full.cause, full.headline) == (
+        "no-space",
+        f"all 4 ranks: a file system was full{words}",
+    )
     assert "No space left on device" in full.evidence[0]
     run.script("")
     real = os.statvfs(run.folder)
     fields = ["bsize", "frsize", "blocks", "bfree", "bavail", "files", "ffree", "favail"]
     values = {f"f_{name}": getattr(real, f"f_{name}") for name in fields} | {"f_bavail": 0}
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**values))
-    assert run.diagnose().headline == f"{words}the file system of the run folder is full"
+    said = run.diagnose().headline
+    assert said == f"all 4 ranks: the file system of the run folder is full{words}"
     run.rank(1, f"{TRACE}ValueError: of the program\n", after=5)
     assert run.diagnose().cause == "exception"
 
