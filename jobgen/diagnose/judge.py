@@ -128,7 +128,7 @@ class Judge:
     def tell_verdict(self) -> Diagnosis | None:
         """By the scheduler's word; it knows that memory was short, and the agent who was killed."""
         verdict = self._find_verdict()
-        if verdict is None or (verdict.cause.symptom and self.first):
+        if verdict is None or (verdict.cause.symptom and self._comes_after(verdict)):
             return None
         about, own = self._name_cause(*verdict), self.processes.own
         if about.cause == "walltime":
@@ -137,6 +137,12 @@ class Judge:
             killed = [one for one in own if one.failure.exit_code == -9] or own
             return self._show_process(about, killed[0]) if killed else about
         return about
+
+    def _comes_after(self, verdict: Match) -> bool:
+        """Whether a process had failed, and not by the SIGKILL of what a killed script leaves."""
+        if self.first is None:
+            return False
+        return self.first.failure.exit_code != -9 or verdict.line is not self.word
 
     def _find_verdict(self) -> Match | None:
         """By the scheduler; of a lost node by its launcher, if the script has refused that."""

@@ -492,6 +492,15 @@ def test_nobody_is_told_to_submit_again_what_is_about_to_go_on(
     assert run.diagnose(state).remedy.startswith(remedy)
 
 
+def test_a_killed_script_is_the_cause_of_what_was_killed_after_it(run: Run) -> None:
+    killed = State("failed", "its supervising script was killed")
+    run.rank(2, "step 7\n", after=5, code=-9)
+    assert run.diagnose(killed).cause == "killed"
+    assert "script was killed on the machine" in run.diagnose(killed).title
+    run.rank(1, f"{TRACE}ValueError: of the program\n", after=3)
+    assert run.diagnose(killed).cause == "exception"
+
+
 def test_what_a_program_has_said_is_not_looked_for_again(run: Run) -> None:
     run.rank(2, "bad lr\n", after=5)
     found = run.diagnose()
