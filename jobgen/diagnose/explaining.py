@@ -51,7 +51,11 @@ _SIGNALS = {
 }
 # How it shows that a setup lacks something.
 _OF_SETUP = re.compile(
-    "|".join(one.says for one in CAUSES if one.id in ("module-missing", "environment-missing"))
+    "|".join(
+        one.says
+        for one in CAUSES
+        if one.says and one.id in ("module-missing", "environment-missing")
+    )
 )
 _CAUSED = re.compile(r"(?i)\s*caused by\b")  # of an error whose own words stand above
 _CODE = re.compile(r" {4,}\S")  # a line of the program in a stack

@@ -501,6 +501,14 @@ def test_a_killed_script_is_the_cause_of_what_was_killed_after_it(run: Run) -> N
     assert run.diagnose(killed).cause == "exception"
 
 
+def test_a_command_that_is_not_there_has_no_path_to_check(run: Run) -> None:
+    said = "jobgen: n2 is node 1\njobgen: error: there is no conda command on n2\n"
+    run.node(2, said)
+    found = run.diagnose()
+    assert (found.cause, found.node) == ("environment-missing", "n2")
+    assert found.remedy.startswith("let environment.modules or setup bring it")
+
+
 def test_what_a_program_has_said_is_not_looked_for_again(run: Run) -> None:
     run.rank(2, "bad lr\n", after=5)
     found = run.diagnose()
