@@ -11,7 +11,7 @@ from jobgen import process
 from jobgen.batchscript.bash import Command
 from jobgen.batchscript.expand import PlainVariables
 from jobgen.batchscript.launchers import Started, list_inner, unwrap, unwrap_nested
-from jobgen.batchscript.lint.rule import Fault, find_form, find_text, mark, rule
+from jobgen.batchscript.lint.rule import Fault, find_text, mark, rule
 from jobgen.batchscript.purposes import FORMS, HELPING, READIES, REPEATABLE, WHY, reads_settings
 from jobgen.batchscript.reach import list_run
 from jobgen.batchscript.readable import SHELLS, find_syntax_fault
@@ -40,7 +40,7 @@ def _check_workdir(script: Script) -> Iterator[Fault]:
                 return
 
 
-SCRIPT_FOLDER, NO_HOOK = map(find_form, ("script-folder", "no-hook"))
+SCRIPT_FOLDER, NO_HOOK = rule("script-folder")(), rule("no-hook")()
 
 
 @rule("host-addresses")
@@ -229,10 +229,8 @@ def _find_held_output(script: Script) -> Iterator[Fault]:
 
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
-    cut = [*find_text(script, "at cut")]
-    yield from cut[:1]
     odd = [item for item in script.commands if _is_odd(script, item)]
-    for command in [] if cut else odd[:1]:
+    for command in [] if FORMS["cut"].search(script.text) else odd[:1]:  # by which words stray
         name = command.place.text
         message = f"'{name}' stands in place of a command"
         above = "\n".join(script.lines[: command.line])

@@ -10,7 +10,7 @@ from pathlib import Path
 from jobgen.batchscript.bash import Word
 from jobgen.batchscript.directives import find_request, settle
 from jobgen.batchscript.draft import Draft
-from jobgen.batchscript.lint.rule import Fault, find_form, mark, rule
+from jobgen.batchscript.lint.rule import Fault, mark, rule
 from jobgen.batchscript.purposes import FORMS, WHY
 from jobgen.batchscript.readable import find_place, find_template, list_strays
 from jobgen.batchscript.reader import DirectiveOption, Script
@@ -36,7 +36,7 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
         yield mark(item, f"'{place}' is a place to fill in{more}")
 
 
-NO_SHEBANG, SECRET, LINE_ENDS = map(find_form, ("no-shebang", "secret", "crlf"))
+NO_SHEBANG, SECRET, LINE_ENDS = rule("no-shebang")(), rule("secret")(), rule("crlf")()
 
 
 @rule("directive-variable")

@@ -62,8 +62,8 @@ def _find_login_node(script: Script) -> Iterator[Fault]:
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in meet))]
     others = (x for x in script.launches if trains(x.started) and not x.started.agent)
     # An agent that is alone tells its own processes another one.
-    read = meet or not agents or any(others)
-    for word in (_list_set(script, "address-name") if read else []) + asked:
+    named = _list_set(script, "address-name") if meet or not agents or any(others) else []
+    for word in named + asked:
         if message := _judge_address(script, word):
             yield mark(word, message)
 

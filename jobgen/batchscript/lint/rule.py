@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import ModuleType
 
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
     why: str
     fix: str
     reference: str
-    find: Callable[[Script], Iterator[Fault]]
+    find: Callable[[Script], Iterable[Fault]] = lambda script: ()  # beside forms of text
 
     def check(self, script: Script) -> Iterator[Fault]:
         """Yield what it finds, and the forms of text that `reasons.txt` says it finds."""
@@ -70,15 +70,10 @@ class Rule(NamedTuple):
         return f"docs/reference/lint.md#{self.id}"
 
 
-def rule(id: str) -> Callable[[Callable[[Script], Iterator[Fault]]], Rule]:
-    """Make a rule of a function that yields faults, in the words of its row of `rules.txt`."""
+def rule(id: str) -> Callable[..., Rule]:
+    """Make a rule of what yields faults, if anything does, in the words of a row of `rules.txt`."""
     title, reference, why, *fix = read_rules("batchscript")[id]  # which may have a pipe in it
     return partial(Rule, id, title, why, " | ".join(fix), reference)
-
-
-def find_form(id: str) -> Rule:
-    """Make a rule that finds forms of text alone."""
-    return rule(id)(lambda script: iter(()))
 
 
 def list_rules(*modules: ModuleType) -> tuple[Rule, ...]:
