@@ -101,10 +101,7 @@ class _Mirror(argparse.ArgumentParser):
     def _mirror(self, call: Call, *, typed: bool, sure: bool) -> None:
         """Take an option as it is written; ValueError if what decides about it is computed."""
         self.whole = self.whole and None not in call.given
-        values = {name: self._find(one, call.module) for name, one in call.given.items() if name}
-        kind = spell(call.given["type"]) if "type" in values else "str"
-        if spell(call.given.get("action", UNKNOWN)).endswith("BooleanOptionalAction"):
-            values["action"] = argparse.BooleanOptionalAction
+        values, kind = self._find_values(call)
         given = _read_settings(values, kind if typed else None)
         is_option = str(call.words[0])[:1] == "-"
         if not is_option and not (sure and self.whole):
@@ -116,6 +113,13 @@ class _Mirror(argparse.ArgumentParser):
         action.default = values.get("default", action.default)
         if isinstance(action.default, str) and kind not in _TYPES:
             action.default = UNKNOWN  # as the type makes something else of it
+
+    def _find_values(self, call: Call) -> tuple[dict[str, Any], str]:
+        """Return what an option is given by name, and the name of its type."""
+        values = {name: self._find(one, call.module) for name, one in call.given.items() if name}
+        if spell(call.given.get("action", UNKNOWN)).endswith("BooleanOptionalAction"):
+            values["action"] = argparse.BooleanOptionalAction
+        return values, spell(call.given["type"]) if "type" in values else "str"
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)

@@ -69,10 +69,7 @@ class Case:
         made, trains = placed or bool(source.find("makes")), bool(source.find("trains"))
         self.values |= {"test": self.off, "option": self._name_switch()}
         self.values |= {"library": min(mpi, default=""), "libraries": ", ".join(strange[:3])}
-        # A function that makes one may be called by a name which is not in the text.
-        may_make = source.has("makes") and read_form("calls-by-name").search(source.project.code)
         meets = source.find("grouped collects")
-        divides = read_form("own-part").search(source.project.code) or source.find("instantiates")
         return {
             "script": source.project.is_script,
             "partial": source.project.partial,
@@ -88,9 +85,19 @@ class Case:
             "trains": trains,
             "denied": bool(self.off) and not placed,
             "read": self.read.sure,
-            "alone": not (made or may_make) and not mpi and (trains or not (divides or strange)),
+            "alone": not (made or mpi or self._may_make()) and (trains or not self._may_divide()),
             "installed": any(map(os.path.isfile, ("pyproject.toml", "setup.py", "setup.cfg"))),
         }
+
+    def _may_make(self) -> bool:
+        """Whether a function that makes a group may be called by a name that is not in the text."""
+        code = self.source.project.code
+        return self.source.has("makes") and bool(read_form("calls-by-name").search(code))
+
+    def _may_divide(self) -> bool:
+        """Whether each process may do its own part, or a library may see to it."""
+        divides = read_form("own-part").search(self.source.project.code)
+        return bool(divides or self.source.find("instantiates") or self._list_strange())
 
     def _name_switch(self) -> str:
         """Return the option that keeps the program from a process group; "" if none does."""

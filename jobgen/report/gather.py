@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from heapq import heappop, heappush
-from math import inf
 from pathlib import Path
 
 from jobgen.diagnose import find_failure
 from jobgen.jobs.code import DIFF, describe_code
-from jobgen.jobs.record import RECORD, JobRecord, read_record
-from jobgen.jobs.run_folder import find_tracked, read_traces
+from jobgen.jobs.record import JobRecord
+from jobgen.jobs.run_folder import find_tracked
 from jobgen.jobs.table import list_origins
-from jobgen.plan.plan import Plan
 from jobgen.report.efficiency import Efficiency
 from jobgen.report.facts import Attempt, Ledger, RunFacts
 from jobgen.report.folder import Folder
@@ -56,7 +52,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
     diff = folder.text(DIFF) if job.changed else ""
     places = folder.list_places(attempts, plan)
     until = history.last if state.ended else now
-    submitted = max(_find_submission(job), _find_turn(job, plan, now))
+    submitted = _find_submission(job)
     ledger = keep_ledger(attempts, history.lines, job.run_dir, submitted=submitted, until=until)
     run = RunFacts(
         id=job.id,
@@ -67,7 +63,7 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         state=state.name,
         reason=state.reason,
         summary="",
-        submitted=_find_submission(job),
+        submitted=submitted,
         waited=_measure_wait(submitted, attempts, used),
         ran=ran,
         attempts=attempts,
@@ -133,27 +129,9 @@ def _measure_attempts(attempts: Iterable[Attempt], *, now: float | None) -> Iter
             yield max(0.0, ended - attempt.began)
 
 
-def _find_turn(job: JobRecord, plan: Plan | None, now: float) -> float:
-    """Return when a task had its turn, of an array of which few run at once; 0 without turns."""
-    array, can = (plan.array, plan.can) if plan and job.array else (None, None)
-    most = array and can and (array.at_once or not can.batch)
-    return _list_turns(job.whole_dir, int(most), now).get(job.id, 0.0) if most else 0.0
-
-
-@lru_cache(1)  # all tasks of an array ask at one moment
-def _list_turns(whole: Path, most: int, _now: float) -> dict[str, float]:
-    """Return when tasks of an array could begin that had to wait until another had ended."""
-    left = [read_traces(part) for part in read_record(whole / RECORD).parts]
-    turns, ends = dict[str, float](), list[float]()
-    for one in sorted((one for one in left if one.begun), key=lambda one: one.begun or 0.0):
-        turns |= {one.job.id: heappop(ends)} if len(ends) == most else {}
-        heappush(ends, one.ended or inf)
-    return turns
-
-
 def _measure_wait(submitted: float, attempts: tuple[Attempt, ...], used: Used) -> float | None:
     if used.submitted and used.started:
-        return max(0.0, used.started - max(used.submitted, submitted))
+        return max(0.0, used.started - used.submitted)
     if attempts and attempts[0].began is not None and submitted:
         return max(0.0, attempts[0].began - submitted)
     return None

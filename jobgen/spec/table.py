@@ -82,15 +82,7 @@ def fill(sentence: str, values: Mapping[str, str], *, line: bool = False) -> str
         text = text if text.isprintable() else "..."
         if isinstance(value, Offered):
             shell[name], text = Offered(text), " ".join(shlex.split(text))
-        items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
-        plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-        slug = re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")
-        forms |= {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
-        forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
-        forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
-        forms[f"{name}_lists"] = re.sub(r": (?:'(.*?)'|([^'[,]+))", r": [\1\2]", text)
-        forms[f"{name}_words"] = ", ".join(split_words(text))
-        forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
+        forms |= _spell(name, text)
     lacking = "|".join(["-", *(name for name, text in forms.items() if text in ("", "NAME"))])
     parts = rf"\[\[[^]]*\$\{{?(?:{lacking})\b[^]]*\]\]|\[\[|\]\]"
     pieces = _LINE.split(re.sub(parts, "", sentence))
@@ -100,6 +92,20 @@ def fill(sentence: str, values: Mapping[str, str], *, line: bool = False) -> str
         else:
             pieces[at] = Template(piece).safe_substitute(forms | shell)
     return "".join(pieces)
+
+
+def _spell(name: str, text: str) -> dict[str, str]:
+    """Return a value in all forms that a sentence may ask for, by their names."""
+    items = ", ".join(re.split(r"[:,] *|(?<!\d[eE])\+", text))
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")
+    forms = {name: text, f"lower_{name}": text.lower(), f"upper_{name}": text.upper()}
+    forms |= {f"{name}_list": items, f"lower_{name}_list": items.lower()}
+    forms |= {f"{name}_slug": slug, f"lower_{name}_slug": slug.lower()}
+    forms[f"{name}_lists"] = re.sub(r": (?:'(.*?)'|([^'[,]+))", r": [\1\2]", text)
+    forms[f"{name}_words"] = ", ".join(split_words(text))
+    forms[f"{name}_keys"] = text.replace("=", ": ").replace(",", ", ")
+    return forms
 
 
 def _fill_word(word: str, values: Mapping[str, str], offered: Mapping[str, str]) -> str:
@@ -153,14 +159,22 @@ def _holds(name: str, wanted: str, facts: Mapping[str, str], values: dict[str, s
     if name not in _WHOLE + _PARTS:
         return bool(facts.get(wanted) if name == "needs" else {*wanted.split()} & {*fact.split()})
     match = (re.fullmatch if name in _WHOLE else re.search)(wanted, fact)
-    for group, text in match.groupdict("").items() if match else ():
-        values[group] = _close(text) if isinstance(fact, Offered) else text
-    if match and name in _PARTS:
+    if match:
+        _take_groups(match, values, offered=isinstance(fact, Offered), part=name in _PARTS)
+    return bool(match)
+
+
+def _take_groups(
+    match: re.Match[str], values: dict[str, str], *, offered: bool, part: bool
+) -> None:
+    """Add the groups of a match to `values`, and what it has read of a `part` of words."""
+    for group, text in match.groupdict("").items():
+        values[group] = _close(text) if offered else text
+    if part:
         read = [*filter(None, match.groups() or [match[0]])]
-        if isinstance(fact, Offered):
+        if offered:
             read = [word for text in read for word in shlex.split(_close(text))]
         values["read"] = " ".join([values.get("read", ""), *read])
-    return bool(match)
 
 
 def explain_syntax(lines: Sequence[str], number: int) -> tuple[int, int, str, str] | None:

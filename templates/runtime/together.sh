@@ -1,4 +1,4 @@
-# Each job of the array runs $node_tasks tasks side by side. Each has a copy of this script, its GPUs
+# Each job of the array runs $node_tasks tasks at once. Each has a copy of this script, its GPUs
 # and its run folder. A failed task stops no other.
 find_task() {    # sets job_id and job_number
     job_id=${SLURM_ARRAY_JOB_ID:-${job_id%_*}}

@@ -614,26 +614,6 @@ def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
     assert any("there is no qstat command here" in note for note in told.notes)
 
 
-def test_a_task_has_not_queued_while_others_of_its_array_had_their_turn(tmp_path: Path) -> None:
-    """Eight tasks of ten seconds, two at once, had queued for more than a minute."""
-    content = spec(4, array={"tasks": 8, "at_once": 2})
-    array = make(tmp_path, "9[].pbs", ranks=4, lines="", content=content)
-    shutil.rmtree(array.run_dir / "attempts")
-    array = JobRecord(**{**vars(array), "tasks": 8})
-    array.save()
-    for index in range(8):
-        folder, began = array.task(index).run_dir / "attempts/0", array.submitted + index // 2 * 10
-        folder.mkdir(parents=True)
-        for name, moment in (("script", began + 1), ("outcome", began + 10)):
-            (folder / name).write_text("done 0\n")
-            os.utime(folder / name, (moment, moment))
-    told = of(array)
-    assert told.ledger
-    assert told.ledger.seconds["queued"] == pytest.approx(8)
-    assert [run.waited for run in told.runs] == pytest.approx([1] * 8)
-    assert of(array.task(7)).runs[0].waited == pytest.approx(1)
-
-
 def test_the_tasks_of_an_array_that_was_started_by_hand_have_the_values_of_its_script(
     tmp_path: Path,
 ) -> None:

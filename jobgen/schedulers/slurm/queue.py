@@ -96,13 +96,19 @@ def read_states(output: str) -> tuple[dict[str, base.State], str]:
 
 def _lacks(nodes: str, host: str) -> bool:
     """Whether a list such as n[2-3,07],m1 is without a node; not if it is written otherwise."""
-    names, known = set(), re.fullmatch(r"([^][,]+(\[[-,\d]+\])?(,|$))+", nodes)
-    for stem, spans in re.findall(r"([^][,]+)(\[[^]]*\])?", nodes if known else ""):
-        for first, last in re.findall(r"(\d+)-?(\d*)", spans):
-            numbers = range(int(first), int(last or first) + 1)
-            names |= {f"{stem}{number:0{len(first)}}" for number in numbers}
-        names |= set() if spans else {stem}
-    return bool(names) and host not in names
+    if not re.fullmatch(r"([^][,]+(\[[-,\d]+\])?(,|$))+", nodes):
+        return False
+    parts = re.findall(r"([^][,]+)(?:\[([^]]*)\])?", nodes)
+    return not any(host in _list_named(stem, spans) for stem, spans in parts)
+
+
+def _list_named(stem: str, spans: str) -> Iterator[str]:
+    """Yield the nodes of a part of such a list, of which the spans may be 2-3,07."""
+    for first, last in re.findall(r"(\d+)-?(\d*)", spans):
+        for number in range(int(first), int(last or first) + 1):
+            yield f"{stem}{number:0{len(first)}}"
+    if not spans:
+        yield stem
 
 
 def read_history(output: str) -> tuple[dict[str, base.State], str]:
