@@ -1549,7 +1549,7 @@ def test_what_srun_asks_for_again_is_what_the_job_has() -> None:
 
 
 def test_a_hook_of_conda_stands_before_what_needs_it() -> None:
-    body = 'eval "$(conda shell.bash hook)"\nconda deactivate\npython t.py'
+    body = 'eval "$(conda shell.bash hook)"\nconda deactivate || true\npython t.py'
     lines = spec_of(body, ONE_GPU)["environment"]["setup"].splitlines()
     assert lines == body.splitlines()[:2]
     body = 'eval "$(~/c/bin/conda shell.bash hook)"\nconda activate a\npython t.py'
@@ -2264,6 +2264,11 @@ def test_a_setup_that_makes_an_environment_needs_no_set_e(line: str) -> None:
         ("cp a\\ b c  # it's\nmkdir -p a\\ #b", "cp a\\ b c || true\nmkdir -p a\\ #b"),
         ("sort -u $PBS_NODEFILE > hosts", "sort -u $PBS_NODEFILE > hosts"),
         ("cat $L > hosts", "cat $L > hosts || true"),
+        ("conda deactivate\nmake", "conda deactivate || true\nmake"),
+        ("mamba deactivate", "mamba deactivate || true"),
+        ("source deactivate # a", "source deactivate || true"),
+        ("conda init bash", "conda init bash || true"),
+        ("deactivate\nset -e\n. deactivate", "deactivate || true\n. deactivate"),
         ('. "$HOME/c/etc/profile.d/conda.sh"\nconda activate /a\n. "/v/bin/activate"',) * 2,
     ],
 )
