@@ -2378,6 +2378,32 @@ def test_of_a_program_that_may_start_others_nothing_else_is_said() -> None:
     assert (left.kind, left.reason) == ("check", WHY.ONE_TASK)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "#SBATCH --nodes=1 --ntasks-per-node=16 --mem=128G",
+        "#SBATCH --ntasks=16 --nodes=1",
+        "#SBATCH --nodes=1 --ntasks-per-node=4 --cpus-per-task=8 --gres=gpu:4",
+        "#PBS -l select=1:ncpus=16:mpiprocs=16",
+        "#PBS -l nodes=1:ppn=16",
+    ],
+)
+def test_what_a_note_on_one_task_says_keeps_the_tasks_of_the_script(asked: str) -> None:
+    script = make_script("./run.sh a.in", asked)
+    imported = import_script(script)
+    reasons = [x.reason for x in imported.left if "run.body" in x.reason]
+    assert reasons == [WHY.ONE_SLOT if "ppn" in asked else WHY.ONE_TASK]
+    assert "resources.cpus_per_node" in reasons[0]
+    spec = yaml.safe_load(imported.yaml)
+    del spec["resources"]["cpus_per_node"], spec["launch"]
+    sign, *options = asked.split(" -")
+    spec |= {"run": {"body": "a.sh"}, "directives": [f"{sign} -{x}" for x in options]}
+    written = Script("a", render(plan_of(spec)))
+    assert all(written.value(x.option) == x.value for x in script.read_directives)
+    kept = script.request.tasks, script.request.cpus
+    assert (written.request.tasks, written.request.cpus) == kept
+
+
 def test_dots_are_a_place_to_fill_in() -> None:
     imported = import_body("python t.py", ONE_GPU, "#SBATCH --account=....", "#SBATCH -p ...")
     assert [left.kind for left in imported.left] == ["lost", "lost"]
