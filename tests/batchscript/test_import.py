@@ -2379,6 +2379,20 @@ def test_of_a_program_that_may_start_others_nothing_else_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("block", "named"),
+    [
+        ("{\nmodule load a\n} &> /dev/null", "group in { }"),
+        ("[ -f a ] && { make; echo made; }", "group in { }"),
+        ("case $A in a) make ;; esac", "condition"),
+        ("(make)", "subshell"),
+        ("for i in 1 2; do make; done", "loop"),
+    ],
+)
+def test_the_reason_for_a_block_names_its_kind_among_others(block: str, named: str) -> None:
+    assert named in kept(f"{block}\npython t.py", ONE_GPU)
+
+
+@pytest.mark.parametrize(
     "asked",
     [
         "#SBATCH --nodes=1 --ntasks-per-node=16 --mem=128G",
