@@ -25,8 +25,7 @@ def _reaches_others(script: Script) -> bool:
     known = r"NODEFILE|NODELIST|hostfile(?![= ]/dev/null)"
     for launch in script.launches:
         command = launch.command
-        raws = [word.raw for word in command.all_words]
-        named = re.search(known, " ".join(raws + command.bodies))
+        named = re.search(known, " ".join([*(x.raw for x in command.all_words), *command.bodies]))
         hands = launch.started.launchers or command.name in _HANDS_ON
         if _starts_elsewhere(script, launch) or (named and not hands):
             return True
@@ -87,9 +86,8 @@ def _is_lone(agent: Agent, nodes: int, launched: bool) -> bool:
     """Whether an agent awaits others that nothing starts, or is for one of several nodes."""
     # Its own settings may name the others, but not where nothing reads this job's nodes.
     named = launched or not agent.is_set_elsewhere
-    if agent.starts_others and named:
-        return False
-    return agent.waits or (nodes > 1 and (agent.is_alone or not named))
+    alone = nodes > 1 and (agent.is_alone or not named)
+    return (agent.waits or alone) and not (agent.starts_others and named)
 
 
 def _trains_on_few(script: Script, launch: LaunchCommand) -> bool:
@@ -127,8 +125,7 @@ def _find_same_rank(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script):
         meant = agent.nodes == str(starts.nodes) or "$" in agent.nodes
         if agent.is_first and meant and starts.each < 2 and starts.nodes > 1:
-            message = f"each of the {starts.nodes} nodes starts {agent.name} as node 0"
-            yield mark(launch.place, message)
+            yield mark(launch.place, f"each of {starts.nodes} nodes starts {agent.name} as node 0")
 
 
 @rule("two-agents")
@@ -161,19 +158,22 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
 
 @rule("few-gpus")
 def _find_few_gpus(script: Script) -> Iterator[Fault]:
-    gpus = _count_gpus(script)
+    has = format_count(gpus := _count_gpus(script), "GPU")
     for launch, agent, _ in reach.list_agents(script):
-        count = agent.count_processes()
-        if count > gpus > 0:
-            place, has = agent.find("processes") or launch.place, format_count(gpus, "GPU")
+        if (count := agent.count_processes()) > gpus > 0:
+            place = agent.find("processes") or launch.place
             yield mark(place, f"{count} processes on each node, which has {has}")
-    known = gpus and script.nodes == 1 and not FORMS["step"].search(script.text)  # which sets it
-    for _, word, _ in script.variables() if known else ():
-        named = FORMS["gpu-numbers"].fullmatch(word.raw)
+    for word, fix in _list_numbered(script) if gpus and script.nodes == 1 else ():
+        named = FORMS["gpu-numbers"].fullmatch(word.text)
         if named and not {*map(int, named[2].split(","))} <= {*range(gpus)}:
-            has = f"the job has {format_count(gpus, 'GPU')}, from 0 on"
-            message = f"{named[1]} names {named[2]}, and {has}"
-            yield mark(word, message, fix="leave it to the scheduler, which sets it")
+            yield mark(word, f"{named[1]} names {named[2]}, and the job has {has}, from 0 on", fix)
+
+
+def _list_numbered(script: Script) -> Iterator[tuple[Word, str]]:
+    """Yield words that may number the GPUs of a program, each with what to write instead."""
+    if not FORMS["step"].search(script.text):  # which numbers them anew, but not in a container
+        yield from ((word, WHY.SETS) for _, word, _ in script.variables())
+    yield from ((word, WHY.HANDS_ON) for x in script.launches for word in x.started.wrapper)
 
 
 @rule("same-gpu")
