@@ -53,8 +53,12 @@ class Offered(str):
 
 def offer_line(*words: str | os.PathLike[str]) -> Offered:
     """Return words to type, of which a shell makes the same words; no path reads as an option."""
-    plain = [re.sub("^(?=-)", "./" * (not isinstance(one, str)), os.fspath(one)) for one in words]
-    return Offered(shlex.join(plain))
+    return Offered(shlex.join(one if isinstance(one, str) else _name(one) for one in words))
+
+
+def _name(path: os.PathLike[str]) -> str:
+    name = os.fspath(path)
+    return f"./{name}" if name.startswith("-") else name
 
 
 def format_table(rows: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:

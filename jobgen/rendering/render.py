@@ -57,10 +57,10 @@ def _quote_literal(text: str) -> ShellText:
 
 
 @lru_cache(1000)
-def _quote_expandable(path: str, unset: str = ".*") -> ShellText:
+def _quote_expandable(path: str, unset: str | None = None) -> ShellText:
     """A word in which only $NAME, ${NAME} and a leading ~ are the shell's business.
 
-    It ends the shell where a variable is not set, but for names of the form `unset`.
+    With `unset`, it ends the shell where a variable is not set whose name has another form.
     """
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
@@ -69,7 +69,7 @@ def _quote_expandable(path: str, unset: str = ".*") -> ShellText:
     parts, end = [], 0
     for match in _VARIABLE.finditer(path):
         name = match[1] or match[2]
-        must = "" if re.fullmatch(unset, name) else "?"
+        must = "" if unset is None or re.fullmatch(unset, name) else "?"
         parts += [_escape_quoted(path[end : match.start()]), f"${{{name}{must}}}"]
         end = match.end()
     return ShellText('"' + "".join(parts) + _escape_quoted(path[end:]) + '"')
