@@ -86,7 +86,7 @@ def measure_all(nodes: int, folder: Path) -> Iterator[tuple[str, float]]:
             "SLURM_JOB_NODELIST": "x[1000-1039]c[0-7]s[0-7]b[0-1]n[0-1]",
             "PBS_NODEFILE": str(folder / "nodefile"),
         }
-        seconds, printed = measure(program + 'echo "${#NODES[@]}"\n', folder, **variables)
+        seconds, printed = measure(program + 'echo "${#names[@]}"\n', folder, **variables)
         assert printed.split()[-1] == str(nodes)
         assert (folder / "nodes").read_text() == listing.read_text()
         yield f"{scheduler}, {launcher}, {mode}: {nodes} names", seconds

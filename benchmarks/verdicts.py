@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_WASTED = 0.05
 JUDGE = """
 for file in core restart; do . "$1/$file.sh"; done
-RESTARTS=3 run_dir=$2 attempt=0 attempt_dir=$2/attempts/0 NODES=(n1 n2)
+restarts=3 run_dir=$2 attempt=0 attempt_dir=$2/attempts/0 names=(n1 n2)
 chosen=$'n1\\nn2' reason='' lost=''
 status=$3
 judge
