@@ -3,8 +3,8 @@ run_job() {    # sets status; when a node fails, Slurm ends the job: not a cance
     run_child start_launcher; ((!status)) || (trap '' TERM && sleep 1) || :    # Slurm ends all here
     if [[ -e $attempt_dir/failed ]]; then read -r _ status _ <"$attempt_dir/failed"; fi
     lost='/revoked/d;s/^srun: error: (Node failure|Task launch.* failed) on (node )?([^ :]+).*/\3/p'
-    if has find_killed; then find_killed; fi
-    lost=$(trap '' TERM; sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
+    trap '' TERM; if has find_killed; then find_killed; fi    # it would end what reads the log
+    lost=$(sed -nE "$lost" "$attempt_dir/launcher.log" | sort -u | xargs)
     if [[ -n $lost ]]; then blame "$lost" " is lost: Slurm says that it has failed"; fi
     if ((status)) && [[ -z $stop$lost ]]; then find_unstarted; fi
 }
