@@ -429,7 +429,11 @@ def test_no_name_is_too_common_for_a_variable_or_a_setup(tmp_path: Path, mode: s
     told = run(
         tmp_path,
         launch={"mode": mode, "processes_per_node": 2},
-        environment={"variables": {name: f"own-{name}" for name in names}, "setup": setup},
+        environment={
+            "venv": sys.prefix,
+            "variables": {name: f"own-{name}" for name in names},
+            "setup": setup,
+        },
         run={"script": "p.py"},
     )
     assert told.wait() == "done 0", told.everything()

@@ -178,7 +178,8 @@ def test_a_container_gets_its_image_and_binds_as_their_paths_lead(text: str, tar
     container |= {"runtime": "apptainer", "options": [option]}
     job = {"name": "a", "resources": {}, "run": {"command": ["x"]}}
     job["environment"] = {"container": container}
-    around = {"A": "x  *", "NONE": ""}  # a name that is not set ends the job
+    named = re.findall("[A-Za-z_][A-Za-z0-9_]*", text)  # one that is not set ends the job
+    around = dict.fromkeys(named, "") | {"A": "x  *", "NONE": ""}
     argv = run_node(job, program="apptainer", home="/home/of user", around=around).argv
     binds = [argv[index + 1] for index, word in enumerate(argv) if word == "--bind"]
     for bind, start in zip(binds[-2:], ("/", "/home/of user/"), strict=True):
