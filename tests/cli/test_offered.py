@@ -15,7 +15,8 @@ SPEC = (
 )
 SIGNS = "a é'\"$HOME`\\*?[]{}()<>|&;!#~=%-"
 NAMES = st.text(SIGNS, min_size=1, max_size=8).map(lambda text: f"{text.strip()}x")
-NAMES = NAMES.filter(lambda name: "%x" not in name)  # Slurm's, to which other rows answer
+# Not Slurm's patterns, to which other rows answer.
+NAMES = NAMES.filter(lambda name: "%a" not in name and "%x" not in name)
 # What is typed, of a spec ODD.yaml, a script ODD.sbatch of another tool or a value ODD; what stands
 # before the words that are meant, and what behind them.
 LINES = [
