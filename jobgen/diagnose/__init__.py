@@ -96,7 +96,7 @@ def _has_starts_left(evidence: Evidence, start: str, number: int) -> bool:
         return False
     most = evidence.plan.at_most if evidence.plan else 0
     counted = number - evidence.job.counted_from
-    return (most or 0) > counted or "\nRESTARTS=" in read_if_left(f"{start}/script")
+    return (most or 0) > counted or "\nrestarts=" in read_if_left(f"{start}/script")
 
 
 def _find_followed(job: JobRecord, state: State) -> str:

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from jobs import spec, submit
 from run_folders import FAILED, LOST, Run
-from support import ROOT, jobgen
+from support import ROOT, jobgen, plan_of
 
 from jobgen import schedulers
 from jobgen.diagnose import diagnose, matching, reading
@@ -23,6 +23,7 @@ from jobgen.jobs import find
 from jobgen.jobs.files import open_left
 from jobgen.plan.plan import NodeGroup
 from jobgen.rendering import header
+from jobgen.rendering.render import render
 from jobgen.schedulers.base import State, StateName
 
 TRACE = "Traceback (most recent call last):\n"
@@ -459,6 +460,12 @@ def test_nobody_has_to_submit_again_what_starts_again_by_itself(
 
 WAITS = "wait: start 2 follows by itself"
 MAY = "wait: start 2 may follow by itself; if it does not: submit again; "
+RESTARTS = render(
+    plan_of(
+        "name: a\nresources: {walltime: 1h}\nrun: {script: a.py}\non_failure: {then: restart}\n",
+        scheduler="slurm",
+    )
+)
 LOST_NODE = "jobgen: FAILED: n2 is lost: Slurm says that it has failed\n"
 
 
@@ -470,7 +477,7 @@ LOST_NODE = "jobgen: FAILED: n2 is lost: Slurm says that it has failed\n"
         ({"failed": "lost n2"}, State("running"), MAY),
         ({"start-of-train/failed": "lost n2"}, State("running"), MAY),
         ({"verdict": "restart node-lost - n2"}, State("stopping"), MAY),
-        ({"script": "#!/bin/bash\nRESTARTS=3\n", "chain": ""}, State("stopping"), MAY),
+        ({"script": RESTARTS, "chain": ""}, State("stopping"), MAY),
         # It does not go on, or has ended.
         ({"verdict": "stop program 1 n2"}, State("stopping"), "submit again; "),
         ({"chain": ""}, State("stopping"), "submit again; "),
@@ -478,7 +485,7 @@ LOST_NODE = "jobgen: FAILED: n2 is lost: Slurm says that it has failed\n"
         ({"../../cancelled": ""}, State("stopping"), "submit again; "),
         ({"outcome": "failed 1"}, State("failed"), "submit again; "),
     ],
-    ids=str,
+    ids=lambda one: str(one)[:99],
 )
 def test_nobody_is_told_to_submit_again_what_is_about_to_go_on(
     run: Run, left: dict[str, str], state: State, remedy: str
