@@ -179,7 +179,8 @@ def _list_known() -> list[str]:
     known = list_tracked_files()
     if known is None:
         put_err("no git repository is here; the spec lists under send what else the job needs")
-    return [*(known or ()), *(list_tracked_files(".", *NEW_FILES) or ())]
+        return []
+    return [*known, *(list_tracked_files(".", *NEW_FILES) or ())]
 
 
 def _add_read(files: list[str], spec: LoadedSpec, path: str) -> dict[str, str]:

@@ -51,8 +51,8 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     """
     if failed := _list_failed_tasks(job):
         return _diagnose_tasks(job, failed, now=now)
-    evidence = Evidence(job)
-    next_start = _tell_next_start(evidence, state)
+    evidence, left = Evidence(job), run_folder.read_traces(job)
+    next_start = _tell_next_start(evidence, left, state)
     role, words = evidence.find_role() if state.name != "queued" else ("", "")
     if followed := role or _find_followed(job, state):
         evidence = Evidence(job, followed)
@@ -62,7 +62,7 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
         diagnosis = _tell_of_role(diagnosis, words)
     if diagnosis.cause not in ("healthy", "cancelled"):
         diagnosis = diagnosis._replace(remedy=next_start.replace("REMEDY", diagnosis.remedy))
-    judged = [*read_verdicts(run_folder.read_traces(job).attempts), *read_bad_nodes(job.run_folder)]
+    judged = [*read_verdicts(left.attempts), *read_bad_nodes(job.run_folder)]
     return diagnosis._replace(
         verdicts=tuple(map(str, judged)),
         remedy=_name_reruns(job, _fill_in(diagnosis.remedy, job, diagnosis.node or "NODE")),
@@ -70,20 +70,16 @@ def diagnose(job: JobRecord, state: State, *, now: float) -> Diagnosis:
     )
 
 
-def _tell_next_start(evidence: Evidence, state: State) -> str:
+def _tell_next_start(evidence: Evidence, left: run_folder.Traces, state: State) -> str:
     """What to do, with `REMEDY` in it, where a start is ending and the script may begin another."""
-    left = run_folder.read_traces(evidence.job)
     if not (left.last and _is_ending(left.last, state)):
         return "REMEDY"
     number = int(os.path.basename(left.last)) + 1
     if left.word == "continued":
         return f"wait: start {number + 1} follows by itself"
-    more = _has_starts_left(evidence, left.last, number) and not left.cancelled
-    return (
-        f"wait: start {number + 1} may follow by itself; if it does not: REMEDY"
-        if more
-        else "REMEDY"
-    )
+    if left.cancelled or not _has_starts_left(evidence, left.last, number):
+        return "REMEDY"
+    return f"wait: start {number + 1} may follow by itself; if it does not: REMEDY"
 
 
 def _is_ending(start: str, state: State) -> bool:
