@@ -90,6 +90,12 @@ def _find_relative(case: Case) -> list[Call]:
     return own if project.is_script else []
 
 
+def _find_missing(case: Case) -> list[Call]:
+    """Return the other imports of modules of the project that are not there."""
+    relative = _find_relative(case)
+    return [one for one in case.source.project.missing if one not in relative]
+
+
 def _find_lacking(case: Case) -> list[Call]:
     """Return the imports of what the job's Python surely does not have."""
     has = {*(case.size.packages or ()), *sys.stdlib_module_names}
@@ -116,9 +122,7 @@ FINDS: dict[str, Callable[[Case], list[Call]]] = {
     "module-untracked": _find_untracked,
     "no-package": _find_lacking,
     "idle-settings": _find_idle_settings,
-    "module-missing": lambda case: [
-        one for one in case.source.project.missing if one not in _find_relative(case)
-    ],
+    "module-missing": _find_missing,
     "module-missing.path": lambda case: case.source.project.find_elsewhere(),
     "module-missing.relative": lambda case: _find_relative(case)[:1],
     "syntax.module": lambda case: case.source.project.broken,
