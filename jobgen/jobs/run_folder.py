@@ -221,12 +221,14 @@ def read_outcome(attempt: str) -> tuple[str, int]:
 def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
     """Return the job's attempts there, but the last that ended at once as the one before had.
 
-    PBS starts all jobs of a chain, also after one is done, has failed or was cancelled.
+    PBS starts all jobs of a chain, also after one is done, has failed or was cancelled. Behind one
+    that is done, a job of the chain does nothing, whether it has said so already or not.
     """
     starts = list_attempts(run_folder)
     while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
         before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
-        ended = last.startswith(("done", "failed", "cancelled")) and last == before
+        same = last.startswith(("done", "failed", "cancelled")) and last == before
+        ended = same or (not last and before.startswith("done"))
         if not ended or _read_number(starts[-1]) == job.counted_from:
             break
         starts = starts[:-1]

@@ -170,6 +170,20 @@ def test_a_chain_goes_on_in_its_run_folder_once_all_its_jobs_have_ended(
         ready.list_warnings()
 
 
+def test_a_chain_that_is_done_does_not_go_on_while_its_next_job_begins_only_to_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PBS starts each job of a chain; for a moment, the last start had no outcome."""
+    job = record("9", spec="resources: {nodes: 1, walltime: 2h}\non_walltime: {then: resubmit}\n")
+    job.save()
+    end(job, "done 0")
+    (job.run_dir / "attempts/1").mkdir()
+    gone = CommandResult("", 1, "slurm_load_jobs error: Invalid job id specified")
+    monkeypatch.setattr(process, "ask", lambda *_, **__: gone)
+    with pytest.raises(UsageError, match="there is nothing left to do, because it is done"):
+        prepare_continuation(job)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("-u -m m", "-u -m best"), ("--nodes=2", "--nodes=3"), ('main "$@"\n', "main\n")],
