@@ -160,8 +160,7 @@ class Script:
             option, value = self._split_option(word)
             if value is None and words and not FORMS["no-value"].match(f"{option}\n{words[0]}"):
                 value = words.pop(0)
-            resources = option == "-l" and FORMS["between-resources"].split(value or "")
-            parts = resources or [value or ""]
+            parts = FORMS["next-resource"].split(value or "") if option == "-l" else [value or ""]
             yield from ((column, option, part) for part in parts)
 
     def _split_words(self, text: str) -> list[str]:
@@ -291,7 +290,10 @@ class Script:
         nodes, tasks, each = map(self.count, ("--nodes", "--ntasks", "--ntasks-per-node"))
         if nodes:  # no more than there are tasks
             return min(nodes, tasks) if tasks and not each else nodes, True
-        shares = [(tasks, each), (self.count("--gpus"), gpus)]
+        names = FORMS["listed-host"].findall(self.value("--nodelist") or "")  # all of which it gets
+        spans = re.findall(r"(\d+)-?(\d*)", ",".join(numbers or "1" for numbers in names))
+        hosts = sum(1 + int(last or first) - int(first) for first, last in spans)
+        shares = [(tasks, each), (self.count("--gpus"), gpus), (hosts, 1)]
         nodes = max([1, *(-(-total // share) for total, share in shares if share)])
         return nodes, self.value("--nodes") is None and (tasks < 2 or each > 0)
 

@@ -1673,6 +1673,14 @@ def test_tasks_that_no_number_of_each_node_gives_stay_as_they_are() -> None:
 def test_the_folder_of_submission_is_left_where_the_script_says_another() -> None:
     body = "SLURM_SUBMIT_DIR=/a\ncd $SLURM_SUBMIT_DIR\npython t.py"
     assert kept(body, ONE_GPU) == WHY.BASH
+    assert kept("export SLURM_NTASKS=1\nsrun python t.py", EACH_GPU) == WHY.BASH
+
+
+def test_nodes_that_are_asked_for_by_name_are_counted() -> None:
+    """Slurm gives all of them, and refuses a script that asks for fewer beside them."""
+    for names, nodes in (("n1,n2", 2), ("n[01-03,7],m", 5), ("n1", None), ("./hosts", None)):
+        asked = f"#SBATCH --nodelist={names}"
+        assert spec_of("srun -K1 python t.py", asked)["resources"].get("nodes") == nodes
 
 
 def test_a_variable_that_is_exported_after_its_assignment_keeps_that() -> None:

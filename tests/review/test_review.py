@@ -303,6 +303,10 @@ nodes that are shared and not
     resources: {nodes: 2, gpus_per_node: 4, cpus_per_node: 16, exclusive: true, walltime: 1h}
     directives: ['#SBATCH --oversubscribe']
     --oversubscribe shares the nodes, which resources.exclusive wants alone; leave it out
+nodes by name that are more than the job asks for
+    resources: {nodes: 1, gpus_per_node: 4, cpus_per_node: 16, walltime: 1h}
+    directives: ['#SBATCH -w n[1-2]']
+    n[1-2] are several nodes, and the job asks for one, so sbatch refuses it; write resources.nodes
 a job that is only tested
     directives: ['#SBATCH --test-only']
     with --test-only, sbatch submits no such job; leave it out

@@ -78,8 +78,8 @@ def _check_command(command: Command) -> None:
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     left = FORMS["left"].fullmatch(" ".join(command.texts))
     splits = "IFS" in command.list_set() and command.name in ("", *DECLARES)
-    moves = {"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR"} & command.list_set()
-    refuse(command.place.line, WHY.BASH, left, splits, moves, own and not quiet, passed)
+    tells = [*filter(FORMS["told-job"].fullmatch, command.list_set())]
+    refuse(command.place.line, WHY.BASH, left, splits, tells, own and not quiet, passed)
 
 
 def find_arguments(text: str) -> set[str]:
