@@ -11,6 +11,7 @@ from typing import Any
 
 from jobgen import process
 from jobgen.errors import UsageError
+from jobgen.jobs.by_hand import adopt_jobs
 from jobgen.jobs.files import RUNS, read_if_left, write_run_file
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.run_folder import name_node, read_nodes, read_port, read_traces
@@ -131,10 +132,12 @@ def write_held_job(spec: JobSpec, plan: Plan) -> list[str]:
 def _let_start_again(script: Path, held: Allocation) -> None:
     """Withdraw the claim of an earlier run in this allocation on the run folder.
 
-    A script starts in no folder that another script, or one that has ended, has begun.
+    A script starts in no folder that another script, or one that has ended, has begun. The run
+    is recorded first, as its record is made of what is withdrawn.
     """
     claim = script.parents[1] / held.id.partition(".")[0] / "attempts" / "0" / "script"
     if claim.exists() and read_if_left(claim) == read_if_left(script):
+        adopt_jobs()
         claim.unlink()
 
 

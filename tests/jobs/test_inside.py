@@ -12,9 +12,11 @@ from support import jobgen, load, plan_of
 from jobgen import process, schedulers
 from jobgen.errors import UsageError
 from jobgen.jobs import call, inside
+from jobgen.jobs.find import find_job
 from jobgen.jobs.inside import write_held_job
 from jobgen.jobs.record import JobRecord
 from jobgen.jobs.status import JobStatus, StatusReport
+from jobgen.rendering import header
 from jobgen.schedulers.base import State
 
 SHAPE = {"nodes": 2, "gpus_per_node": 2, "cpus_per_node": 8, "memory_per_node": "4GB"}
@@ -53,6 +55,22 @@ def test_a_script_runs_in_the_allocation_that_has_its_shape(shell: Any) -> None:
         *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--cpus-per-task=8"),
         *("bash", str(script)),
     ]
+
+
+def test_a_run_is_recorded_before_the_next_one_takes_its_place(shell: Any) -> None:
+    """Of two runs without a look between them, no command knew anything any more."""
+    write()
+    start = Path("runs/a/7/attempts/0")
+    start.mkdir(parents=True)
+    script = Path("runs/a/submissions/held.sh").read_text()
+    about = header.read(script)
+    assert about is not None
+    Path("runs/a/7/plan.json").write_text(header.write_json(about))
+    (start / "script").write_text(script)
+    (start / "job").write_text("7\n")
+    write()
+    assert not (start / "script").exists()
+    assert find_job("7").name == "a"
 
 
 @pytest.mark.parametrize(
