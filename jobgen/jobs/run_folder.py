@@ -156,10 +156,14 @@ class Traces(NamedTuple):
         one has the same id.
         """
         ids = list_chain(self.job)
-        last = read_if_left(f"{self.last}/job").strip().partition(".")[0]
+        started = read_if_left(f"{self.last}/job").strip()
+        last = started.partition(".")[0]
         if not last:
             return ids
-        index = next((i for i, id in enumerate(ids) if id.partition(".")[0] == last), 0)
+        places = [i for i, id in enumerate(ids) if id.partition(".")[0] == last]
+        if not (places or self.job.array or self.job.shares):
+            return [started]  # of a chain that was submitted by hand, each is known as it starts
+        index = [*places, 0][0]
         if self.word == "continued" and index + 1 < len(ids):
             index += 1
         return ids[index:]

@@ -942,6 +942,22 @@ def test_a_chain_that_has_gone_on_has_one_count_of_starts_and_the_scheduler_s_id
     assert jobgen("status", "7").out == runs
 
 
+def test_a_chain_that_was_submitted_by_hand_is_not_done_when_its_first_job_has_ended(
+    scheduler: Scheduler,
+) -> None:
+    """PBS called the first job finished, and jobgen the run done at a tenth of its steps."""
+    one = replace(job("7.pbs"), scheduler="pbs")
+    one.save()
+    for number, (id, outcome) in enumerate((("7.pbs", "continued 0"), ("8.pbs", ""))):
+        (attempt(one, outcome, number=number) / "job").write_text(f"{id}\n")
+    ended = "Job Id: 7.pbs|job_state=F|Exit_status=0\n"
+    scheduler.says("qstat", f"{ended}Job Id: 8.pbs|job_state=R\n")
+    assert status.read_state(one).name == "running"
+    (one.run_dir / "attempts/1/outcome").write_text("continued 0\n")
+    scheduler.says("qstat", f"{ended}{ended.replace('7', '8')}")
+    assert status.read_state(one).name == "failed"
+
+
 def test_a_job_that_has_ended_tells_when_it_began(scheduler: Scheduler) -> None:
     one = job("7")
     attempt(one, "done 0")
