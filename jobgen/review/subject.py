@@ -97,8 +97,9 @@ class Subject(NamedTuple):
 
     def list_variables(self) -> Iterator[tuple[str, str, str]]:
         """Yield variables with their values: the spec's own, and those that its setup exports."""
-        for name, value in self.plan.environment.variables.items():
-            yield f"environment.variables.{name}", name, value
+        own, values = self.spec.environment.named_variables, self.plan.environment.variables
+        for name in filter(own.__contains__, values):  # and not its site's
+            yield f"environment.variables.{name}", name, values[name]
         for place, line in self.lines:
             exported = "".join(read_form("exports").findall(line))
             for name, value in read_form("assigned").findall(exported):

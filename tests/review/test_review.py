@@ -761,6 +761,12 @@ def test_what_can_hardly_be_meant_is_said(name: str, spec: str, words: str) -> N
     assert str(doubt).startswith("job.yaml:")
 
 
+def test_nobody_is_told_to_leave_out_what_the_site_sets() -> None:
+    """ncar-derecho itself switches InfiniBand off, as it has another network."""
+    loaded = load(BASE.replace("scheduler: slurm", "site: ncar-derecho\naccount: a"))
+    assert not [doubt for doubt in review(loaded, resolve(loaded)) if "NCCL" in str(doubt)]
+
+
 @pytest.mark.parametrize(
     ("program", "serves"),
     [
