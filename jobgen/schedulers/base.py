@@ -379,8 +379,8 @@ class Scheduler:
     # What follows is of those with a queue.
     cancel_command: str
     placeholder = "%"  # begins what only the scheduler puts into a path
-    too_long = ("\n", "")  # its words about an array that is too long, and what to do
-    unknown_queue = unknown_account = "\n"  # its words about one that it does not have
+    too_long = ("\0", "")  # its words about an array that is too long, and what to do
+    unknown_queue = unknown_account = "\0"  # its words about one that it does not have
 
     @property
     def can(self) -> Capabilities:

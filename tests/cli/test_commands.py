@@ -603,6 +603,13 @@ class TestSubmit:
         failed = f"sbatch failed with exit code 1: sbatch: error: {refusal}"
         assert jobgen("submit") == (5, "", f"{failed}\n{told}\n")
 
+    def test_a_refusal_of_several_lines_is_no_question_of_accounts(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(PBS)
+        monkeypatch.setenv("FAKE_REFUSAL", "invalid option -- 'Z'\nusage: qsub [-A account]")
+        assert jobgen("submit").err.endswith("usage: qsub [-A account]\n")
+
     @pytest.mark.parametrize(
         ("code", "words", "told"),
         [
