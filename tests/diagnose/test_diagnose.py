@@ -124,6 +124,13 @@ def test_a_cause_says_whether_it_is_the_machines_fault(words: str, of_machine: b
     assert found[0].of_machine == of_machine
 
 
+def test_an_import_by_dots_in_a_script_is_no_package_to_install() -> None:
+    words = "ImportError: attempted relative import with no known parent package"
+    found = matching.find_cause([reading.Line(Path("rank-0.err"), 1, words)], "rank")
+    assert found
+    assert "run.module" in found[0].remedy
+
+
 def test_what_the_script_itself_says_is_always_known() -> None:
     texts = [path.read_text() for path in ROOT.glob("templates/**/*.*")]
     said = {
