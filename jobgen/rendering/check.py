@@ -33,7 +33,6 @@ _PARTS = {"run": "program", "roles": "program", "resources": "nodes"} | dict.fro
 _YAML = re.compile(r"(?<!\.jobgen)\.ya?ml$")
 _KEY = re.compile(r"""^["']?(\w+)["']? *: *["']?([^"'#\n]*)""", re.MULTILINE)
 _DOUBTFUL = "{}: is not checked: it has neither resources nor scheduler"
-_UNTRACKED = "{0}: is not checked: git does not know it; to have it checked: git add {0}"
 
 
 class RenderedScript(NamedTuple):
@@ -183,8 +182,13 @@ def find_files(folder: str, left_out: list[str]) -> list[str]:
     rendered = {str(script.spec) for script in scripts}
     specs = _list_specs(paths, left_out)
     new = process.list_tracked_files(folder, *process.NEW_FILES)
-    left_out += map(_UNTRACKED.format, _list_specs(new or (), []))
+    left_out += map(_tell_untracked, _list_specs(new or (), []))
     return [*(str(script.path) for script in scripts), *filterfalse(rendered.__contains__, specs)]
+
+
+def _tell_untracked(path: str) -> str:
+    line = offer_line("git", "add", path)
+    return f"{path}: is not checked: git does not know it; to have it checked: {line}"
 
 
 def _walk(folder: str) -> Iterator[str]:

@@ -185,9 +185,10 @@ def test_a_spec_with_a_slip_in_its_outermost_keys_is_checked_and_others_are_name
     Path("doubtful.yaml").write_text("name: a\nrun: {script: a.py}\n")
     Path("conf.yaml").write_text("scheduler: cosine\nname: a\n")  # another tool's
     git("add", ".")
-    Path("new.yaml").write_text(MINIMAL)
+    Path("a new.yaml").write_text(MINIMAL)
     code, _, err = jobgen("check", "--all")
     named = [line.partition(":")[0] for line in err.splitlines()]
-    assert (code, {*named}) == (3, {*slips, "roles.yaml", "doubtful.yaml", "new.yaml"})
-    assert "new.yaml: is not checked: git does not know it" in err
+    assert (code, {*named}) == (3, {*slips, "roles.yaml", "doubtful.yaml", "a new.yaml"})
+    assert "a new.yaml: is not checked: git does not know it" in err
+    assert "to have it checked: git add 'a new.yaml'\n" in err
     assert "doubtful.yaml: is not checked: it has neither resources nor scheduler" in err
