@@ -18,7 +18,13 @@ from jobgen.jobs.recorded import resolve_recorded
 from jobgen.jobs.run_folder import list_attempts, list_chain
 from jobgen.jobs.states import examine, judge
 from jobgen.jobs.status import look
-from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan
+from jobgen.jobs.submission import (
+    TOKEN,
+    Submission,
+    describe_script,
+    prepare_plan,
+    refuse_unset,
+)
 from jobgen.output import offer_line
 from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
@@ -186,9 +192,11 @@ def _list_originals(job: JobRecord, rerun: JobRecord) -> list[tuple[str, ...]]:
 
 def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
     try:
-        source, snapshot = _read(job, "job.yaml"), _load(job, about, ()).spec.snapshot
+        source, loaded = _read(job, "job.yaml"), _load(job, about, ())
     except UsageError:  # it was submitted without jobgen
-        source, snapshot = None, None
+        return describe_script(text, about, rerun_of=(job.id,))
+    refuse_unset(loaded, loaded.spec.environment.from_shell or ())
+    snapshot = loaded.spec.snapshot
     return describe_script(text, about, source=source, snapshot=snapshot, rerun_of=(job.id,))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -149,14 +149,19 @@ def prepare_plan(
         plan, waits = plan._replace(requests=requests), ()
     if problems := list(filter(None, map(_find_missing_script, loaded.programs()))):
         raise SpecError(problems)
-    if missing := [name for name in plan.environment.from_shell if name not in os.environ]:
-        message = f"{', '.join(missing)}: not set in this shell"
-        hint = "export it before you submit"
-        raise SpecError([loaded.problem("environment.from_shell", message, hint)])
+    refuse_unset(loaded, plan.environment.from_shell)
     text = rendered or render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
     about = header.read(text) or header.describe_plan(plan)
     return describe_script(text, about, loaded, warning="\n".join(plan.notes), after=waits)
+
+
+def refuse_unset(loaded: LoadedSpec, names: Sequence[str]) -> None:
+    """Raise SpecError where this shell lacks variables that its job is to have from it."""
+    if missing := [name for name in names if name not in os.environ]:
+        message = f"{', '.join(missing)}: not set in this shell"
+        hint = "export it before you submit"
+        raise SpecError([loaded.problem("environment.from_shell", message, hint)])
 
 
 def list_stale(loaded: LoadedSpec) -> Iterator[str]:

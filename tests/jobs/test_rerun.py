@@ -8,7 +8,7 @@ import pytest
 from support import edited, jobgen, load
 
 from jobgen import process
-from jobgen.errors import AlreadySubmittedError, StaleError, UsageError
+from jobgen.errors import AlreadySubmittedError, SpecError, StaleError, UsageError
 from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
@@ -213,6 +213,19 @@ def test_an_edited_script_is_not_replaced_by_what_its_spec_renders(old: str, new
     with pytest.raises(StaleError):
         prepare_continuation(chain, overrides=other)
     assert prepare_continuation(chain).text == edited
+
+
+def test_a_rerun_needs_the_variables_of_the_shell_that_its_job_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slurm hands on nothing without a word, and qsub says that it cannot send the environment."""
+    monkeypatch.setenv("TOKEN", "x")
+    spec = "resources: {nodes: 1, walltime: 2h}\nenvironment: {from_shell: [TOKEN]}\n"
+    job = record("60", spec=spec)
+    assert prepare_rerun(job)
+    monkeypatch.delenv("TOKEN")
+    with pytest.raises(SpecError, match="TOKEN: not set in this shell; export it"):
+        prepare_rerun(job)
 
 
 def test_what_only_its_script_waited_for_is_no_edit() -> None:
