@@ -42,6 +42,8 @@ _TRACKED = re.compile(
 )
 # How NCCL names the network between nodes in its log: Socket, IB, AWS Libfabric, ...
 _NETWORK = re.compile(r"\bUsing network (\S.*)|\bvia NET/([^/\n]+)/")
+# The id of a job of Slurm or PBS that is no task of an array.
+_STARTED = re.compile(r"[0-9]+(\.[A-Za-z0-9._-]+)?")
 _OF_A_LOG = 64 * 1024  # bytes of its beginning, and of its end
 _MOST_LOGS = 64
 
@@ -156,14 +158,10 @@ class Traces(NamedTuple):
         one has the same id.
         """
         ids = list_chain(self.job)
-        started = read_if_left(f"{self.last}/job").strip()
-        last = started.partition(".")[0]
+        last = read_if_left(f"{self.last}/job").strip().partition(".")[0]
         if not last:
             return ids
-        places = [i for i, id in enumerate(ids) if id.partition(".")[0] == last]
-        if not (places or self.job.array or self.job.shares):
-            return [started]  # of a chain that was submitted by hand, each is known as it starts
-        index = [*places, 0][0]
+        index = next((i for i, id in enumerate(ids) if id.partition(".")[0] == last), 0)
         if self.word == "continued" and index + 1 < len(ids):
             index += 1
         return ids[index:]
@@ -282,15 +280,27 @@ def name_node(nodes: list[str], word: str) -> str:
 def list_chain(job: JobRecord) -> list[str]:
     """Return the ids of all jobs of the chain that are known, in order; most jobs have just one.
 
-    The jobs of a chain go on where the one before has ended, all in the first one's run folder.
+    The jobs of a chain go on where the one before has ended, all in the first one's run folder. One
+    that was submitted by hand is known once it has started there.
     """
     ids = [job.shares or job.id, *job.links]
     while True:  # a job of Slurm notes the one that it has submitted
         text = read_if_left(f"{job.run_folder}/attempts/after-{ids[-1]}")
         following = text.strip().partition(";")[0]
         if not re.fullmatch(r"[0-9]+", following) or following in ids:
-            return ids  # the last, or it is damaged
+            break  # the last, or it is damaged
         ids.append(following)
+    known = {id.partition(".")[0] for id in ids}
+    return ids + [id for id in _list_started(job) if id.partition(".")[0] not in known]
+
+
+def _list_started(job: JobRecord) -> list[str]:
+    """Return the ids of the jobs that have made its starts behind the first; of a task, none."""
+    if job.array or job.shares:
+        return []
+    starts = list_attempts(job.run_folder)[1:]
+    started = (read_if_left(f"{start}/job").strip() for start in starts)
+    return [*dict.fromkeys(filter(_STARTED.fullmatch, started))]
 
 
 def note_cancel(job: JobRecord) -> None:

@@ -12,6 +12,7 @@ from jobgen.errors import AlreadySubmittedError, SpecError, StaleError, UsageErr
 from jobgen.jobs.find import find_job
 from jobgen.jobs.record import JobRecord, list_reruns
 from jobgen.jobs.rerun import prepare_continuation, prepare_rerun
+from jobgen.jobs.run_folder import list_chain
 from jobgen.jobs.status import read_state
 from jobgen.jobs.submission import TOKEN, Submission, prepare_plan
 from jobgen.plan.resolve import resolve
@@ -182,6 +183,24 @@ def test_a_chain_that_is_done_does_not_go_on_while_its_next_job_begins_only_to_s
     monkeypatch.setattr(process, "ask", lambda *_, **__: gone)
     with pytest.raises(UsageError, match="there is nothing left to do, because it is done"):
         prepare_continuation(job)
+
+
+def test_a_chain_by_hand_does_not_go_on_while_a_later_job_of_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The record of the first job knows none of the others, and their starts do."""
+    job = record("9", spec="resources: {nodes: 1, walltime: 2h}\non_walltime: {then: resubmit}\n")
+    job.save()
+    end(job, "continued 0")
+    for number, id in enumerate(("9", "10")):
+        (job.run_dir / f"attempts/{number}").mkdir(exist_ok=True)
+        (job.run_dir / f"attempts/{number}/job").write_text(f"{id}\n")
+    listed = CommandResult("10|RUNNING|None|N/A|N/A\n", 0, "")
+    monkeypatch.setattr(process, "ask", lambda *_, **__: listed)
+    with pytest.raises(UsageError, match="job 9: 10 of its chain has not ended"):
+        prepare_continuation(job)
+    (job.run_dir / "attempts/1/job").write_text("--all\n")  # damaged, and no id
+    assert list_chain(job) == ["9"]
 
 
 @pytest.mark.parametrize(
