@@ -18,13 +18,7 @@ from jobgen.jobs.recorded import resolve_recorded
 from jobgen.jobs.run_folder import list_attempts, list_chain
 from jobgen.jobs.states import examine, judge
 from jobgen.jobs.status import look
-from jobgen.jobs.submission import (
-    TOKEN,
-    Submission,
-    describe_script,
-    prepare_plan,
-    refuse_unset,
-)
+from jobgen.jobs.submission import TOKEN, Submission, describe_script, prepare_plan, refuse_unset
 from jobgen.output import offer_line
 from jobgen.plan.plan import Dependency
 from jobgen.rendering import header
@@ -66,13 +60,14 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
     """
     _refuse_tasks(job)
     about, text = _read_script(job)
-    ready, words = _repeat(job, about, text), write_overrides(overrides)
-    if words:
+    if words := write_overrides(overrides):
         _refuse_edited(job, about, text)
         ready = _prepare(_load(job, about, words), about)
-    elif ready.source:
-        rendered, line = _render_again(job, about, text)
-        ready = ready if line else _prepare(_load(job, about, ()), about, rendered=rendered)
+    else:
+        ready = _repeat(job, about, text)
+        if ready.source:
+            rendered, line = _render_again(job, about, text)
+            ready = ready if line else _prepare(_load(job, about, ()), about, rendered=rendered)
     _check_place(job, ready)
     _check_undone(job)
     whole = find_whole(job)
@@ -195,7 +190,7 @@ def _repeat(job: JobRecord, about: Header, text: str) -> Submission:
         source, loaded = _read(job, "job.yaml"), _load(job, about, ())
     except UsageError:  # it was submitted without jobgen
         return describe_script(text, about, rerun_of=(job.id,))
-    refuse_unset(loaded, loaded.spec.environment.from_shell or ())
+    refuse_unset(loaded)
     snapshot = loaded.spec.snapshot
     return describe_script(text, about, source=source, snapshot=snapshot, rerun_of=(job.id,))
 

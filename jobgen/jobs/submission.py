@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
@@ -149,15 +149,16 @@ def prepare_plan(
         plan, waits = plan._replace(requests=requests), ()
     if problems := list(filter(None, map(_find_missing_script, loaded.programs()))):
         raise SpecError(problems)
-    refuse_unset(loaded, plan.environment.from_shell)
+    refuse_unset(loaded)
     text = rendered or render(plan)
     process.check_syntax(text, loaded.where("environment.setup"))
     about = header.read(text) or header.describe_plan(plan)
     return describe_script(text, about, loaded, warning="\n".join(plan.notes), after=waits)
 
 
-def refuse_unset(loaded: LoadedSpec, names: Sequence[str]) -> None:
+def refuse_unset(loaded: LoadedSpec) -> None:
     """Raise SpecError where this shell lacks variables that its job is to have from it."""
+    names = loaded.spec.environment.from_shell or ()
     if missing := [name for name in names if name not in os.environ]:
         message = f"{', '.join(missing)}: not set in this shell"
         hint = "export it before you submit"

@@ -237,14 +237,18 @@ def test_an_edited_script_is_not_replaced_by_what_its_spec_renders(old: str, new
 def test_a_rerun_needs_the_variables_of_the_shell_that_its_job_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Slurm hands on nothing without a word, and qsub says that it cannot send the environment."""
+    """Slurm took such a job, which ended at once, and qsub did not say which it lacks."""
     monkeypatch.setenv("TOKEN", "x")
     spec = "resources: {nodes: 1, walltime: 2h}\nenvironment: {from_shell: [TOKEN]}\n"
-    job = record("60", spec=spec)
+    job = record("60", spec=f"{spec}on_walltime: {{then: resubmit}}\n")
+    end(job, "failed 3")
     assert prepare_rerun(job)
     monkeypatch.delenv("TOKEN")
-    with pytest.raises(SpecError, match="TOKEN: not set in this shell; export it"):
-        prepare_rerun(job)
+    for prepare in (prepare_rerun, prepare_continuation):
+        with pytest.raises(SpecError, match="TOKEN: not set in this shell; export it"):
+            prepare(job)
+    without = ("environment.from_shell=null",)
+    assert prepare_continuation(job, overrides=without)
 
 
 def test_what_only_its_script_waited_for_is_no_edit() -> None:
