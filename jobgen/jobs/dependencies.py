@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from glob import escape, iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
 from jobgen.jobs.queries import SchedulerAnswer
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
-from jobgen.jobs.run_folder import read_traces
+from jobgen.jobs.run_folder import list_chain, read_traces
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, ENDED, State
 
+_HasGone = Callable[[str], bool]  # whether a job that has not begun has ended, by its id
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 
 
@@ -36,13 +37,18 @@ class _Other(NamedTuple):
         return self.kind == "afterok" and self.word in {*ENDED} - {"done"}
 
 
-def name_others(job: JobRecord, state: State, *, begun: bool, alone: bool = False) -> State:
+def name_others(
+    job: JobRecord, state: State, answer: SchedulerAnswer | None, *, begun: bool, alone: bool
+) -> State:
     """Add which jobs a job waits for and how they stand, or which it needed to end well.
 
-    The scheduler is asked for those of a job that is looked at `alone`.
+    Of those not begun the scheduler's answer may tell; of others than it was asked about, it is
+    asked for a job that is looked at `alone`.
     """
     if state.name == "queued" and state.reason.startswith(DEPENDENT):
-        waits = _describe_wait(job, list(_list_others(job, ask=alone)))
+        has_gone = partial(_has_gone, job.scheduler, answer, ask=alone)
+        others = [*_list_lost_links(job, state.reason, has_gone), *_list_others(job, has_gone)]
+        waits = _describe_wait(job, others)
         return state._replace(reason=re.sub("[^;]*", waits, state.reason, count=1))
     if begun or state.name not in ("cancelled", "unknown"):
         return state
@@ -67,16 +73,22 @@ def find_unmet(job: JobRecord) -> str:
     return next((f"it needed {other}" for other in _list_others(job) if other.is_unmet), "")
 
 
-def _list_others(job: JobRecord, *, ask: bool = False) -> Iterator[_Other]:
-    """Yield each job that this one waits for; `ask` the scheduler about those not begun."""
-    if ask and (link := read_traces(job).awaited) and _has_gone(job.scheduler, link):
-        yield _Other("afterany", f"job {link}", "cancelled")  # whose later ones wait in vain
+def _list_lost_links(job: JobRecord, reason: str, has_gone: _HasGone) -> Iterator[_Other]:
+    """Yield the jobs of a chain that are gone, and for which its next one waits in vain."""
+    chain = {*map(folder_name, list_chain(job))}
+    for kind, job_id in list_dependencies(reason):
+        if folder_name(job_id) in chain and has_gone(job_id):
+            yield _Other(kind, f"job {job_id}", "cancelled")
+
+
+def _list_others(job: JobRecord, has_gone: _HasGone | None = None) -> Iterator[_Other]:
+    """Yield each job that this one waits for; of those not begun, the scheduler may tell."""
     for kind, job_id in _read_dependencies(job):
         other = _find_recorded(job.folder, job_id) or _find_chain(job, job_id)
         if other is None:
             yield _Other(kind, f"job {job_id}")
         else:
-            yield _look_at_other(kind, other, ask=ask)
+            yield _look_at_other(kind, other, has_gone)
 
 
 def _find_recorded(folder: str, job_id: str) -> JobRecord | None:
@@ -88,17 +100,20 @@ def _find_recorded(folder: str, job_id: str) -> JobRecord | None:
     return job
 
 
-def _look_at_other(kind: str, other: JobRecord, *, ask: bool) -> _Other:
+def _look_at_other(kind: str, other: JobRecord, has_gone: _HasGone | None) -> _Other:
     word, begun = _describe_end(other), bool(read_traces(other).attempts)
-    if ask and word == "not begun" and not other.local and _has_gone(other.scheduler, other.id):
+    if has_gone and word == "not begun" and not other.local and has_gone(other.id):
         word = "cancelled"
     return _Other(kind, f"{other.name} {other.id}", word, begun)
 
 
-def _has_gone(scheduler: str, job_id: str) -> bool:
+def _has_gone(scheduler: str, answer: SchedulerAnswer | None, job_id: str, *, ask: bool) -> bool:
     """Return whether the scheduler says that a job that has not begun has ended."""
     name = folder_name(job_id)
-    answer = SchedulerAnswer(scheduler, {job_id: [name]})
+    if answer is None or name not in answer.asked:
+        if not ask:
+            return False
+        answer = SchedulerAnswer(scheduler, {job_id: [name]})
     state = answer.states.get(name)
     return state.name == "cancelled" if state else not answer.doubt
 

@@ -26,8 +26,8 @@ _DAY = 24 * 3600  # by so much no clocks and zones differ
 class SchedulerAnswer:
     """What a scheduler says of jobs: their states, by the names of run folders.
 
-    `silence` is why it does not answer; it is `mute` if a job that it does not list may exist all
-    the same.
+    It was `asked` about run folders of these names. `silence` is why it does not answer; it is
+    `mute` if a job that it does not list may exist all the same.
     """
 
     def __init__(self, name: str, wanted: Mapping[str, list[str]]) -> None:
@@ -36,6 +36,7 @@ class SchedulerAnswer:
         For each id, `wanted` has the run folders that it stands for.
         """
         self.states: dict[str, State] = {}
+        self.asked = {name for names in wanted.values() for name in names}
         self.silence, self.mute = "", False
         self._chains: dict[str, list[str]] = {}  # by the run folder, as files tell them
         try:
@@ -51,18 +52,18 @@ class SchedulerAnswer:
             self.silence = f"{argv[0]} has printed no answer but {stray[:200]!r}"
         # Of a job alone that it does not know it says so, and fails.
         self.mute |= answered and len(ids) == 1 and len(self.states) == before
-        self.mute |= answered and self._has_named_others(wanted)
+        self.mute |= answered and self._has_named_others()
         forgotten = [id for id in ids if not self.states.keys() >= {*wanted[id]}]
         if forgotten and (argv := queue.make_history_query(forgotten)):
             with suppress(SchedulerUnavailableError, RefusedError):  # many clusters keep none
                 _, stray = self._add(queue, argv, queue.read_history)
                 self.mute |= bool(stray)
 
-    def _has_named_others(self, wanted: Mapping[str, list[str]]) -> bool:
+    def _has_named_others(self) -> bool:
         """Whether it lists what was not asked about: some job under another name."""
-        names = {name for folders in wanted.values() for name in folders}
-        arrays = {name.partition("_")[0] for name in names if "_" in name}
-        return any(name.partition("_")[0] not in arrays for name in self.states.keys() - names)
+        arrays = {name.partition("_")[0] for name in self.asked if "_" in name}
+        others = self.states.keys() - self.asked
+        return any(name.partition("_")[0] not in arrays for name in others)
 
     def _add(
         self, queue: Queue, argv: list[str], read: Callable[[str], tuple[dict[str, State], str]]

@@ -30,6 +30,7 @@ _NOT_STARTED = r"(?s).*: not started: .*"
 _SIGNALS = {137: "SIGKILL", SIGTERM_CODE: "SIGTERM"}
 # A job may run this much less than its walltime: it began before its script.
 _SLACK_SECONDS = 30
+_BETWEEN_SECONDS = 60  # from a job of a chain to the next
 
 
 class Look(NamedTuple):
@@ -74,6 +75,10 @@ _FACTS: dict[str, Callable[[_Seen], object]] = {
     ),
     "signal": lambda seen: _SIGNALS.get(seen.left.code),
     "waits": lambda seen: DEPENDENT if os.path.exists(f"{seen.left.run_dir}/waits") else "",
+    # Of a chain that was submitted by hand, which names its next job only once that begins.
+    "between": lambda seen: (
+        not seen.left.job.argv and time.time() - seen.left.ended < _BETWEEN_SECONDS
+    ),
     "awaited": lambda seen: seen.left.awaited,
     "copied": lambda seen: not seen.left.has_own_times,
     "outran": lambda seen: seen.left.ended + _SLACK_SECONDS >= (seen.left.limit or float("inf")),
@@ -111,7 +116,8 @@ def judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     else:
         state = _judge(_Seen(left, (listed.name, "ended" * listed.ended), listed, why))
     certain = left.over and not answer.silence
-    return state, certain if listed is None or listed.name == "unknown" else listed.ended
+    both = listed is not None and listed.ended and state.ended
+    return state, certain if listed is None or listed.name == "unknown" else both
 
 
 def _look_at_process(job: JobRecord) -> str:

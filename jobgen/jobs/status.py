@@ -82,7 +82,8 @@ def look(jobs: Sequence[JobRecord]) -> StatusReport:
         left = [part.left for part in parts if part.own is None]
         unlisted = [one for one in left if not answer.find_state(one)]
         listed = answer.mute or len(unlisted) < len(left)
-        statuses.append(_sum_up(job, parts, states, listed=listed, alone=len(jobs) == 1))
+        state = _sum_up(job, parts, states, answer, alone=len(jobs) == 1)
+        statuses.append(state._replace(listed=listed))
         if any(one.word != "failed" for one in unlisted):  # which is known without an answer
             silences.add(answer.silence)
     return StatusReport(tuple(statuses), tuple(sorted(filter(None, silences))))
@@ -101,7 +102,7 @@ def look_again(last: StatusReport) -> StatusReport:
     for seen in last.jobs:
         parts = list(map(examine, seen.job.parts))
         states = [part.own or state for part, state in zip(parts, seen.states, strict=True)]
-        statuses.append(_sum_up(seen.job, parts, states, listed=False))
+        statuses.append(_sum_up(seen.job, parts, states))
     return last._replace(jobs=tuple(statuses))
 
 
@@ -109,19 +110,19 @@ def _sum_up(
     job: JobRecord,
     parts: Sequence[Look],
     states: Sequence[State],
+    answer: SchedulerAnswer | None = None,
     *,
-    listed: bool,
     alone: bool = False,
 ) -> JobStatus:
     begun = any(part.left.attempts for part in parts)
     if not job.tasks:
-        state = name_others(job, states[0], begun=begun, alone=alone)
-        return JobStatus(job, state, parts[0].left.attempts, (), listed)
+        state = name_others(job, states[0], answer, begun=begun, alone=alone)
+        return JobStatus(job, state, parts[0].left.attempts)
     whole = examine(job).own if job.local else None
     # Part of an array may have been asked for by hand.
     asked = [state for state in states if job.argv or state.reason != _NOT_RUN]
-    state = name_others(job, _combine(asked, whole), begun=begun, alone=alone)
-    return JobStatus(job, state, (), tuple(states), listed)
+    state = name_others(job, _combine(asked, whole), answer, begun=begun, alone=alone)
+    return JobStatus(job, state, tasks=tuple(states))
 
 
 def _settle_unbegun(parts: Sequence[Look], states: list[State]) -> list[State]:

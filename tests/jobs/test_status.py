@@ -18,7 +18,7 @@ from support import ROOT, edited, jobgen, plan_of
 from jobgen import process, schedulers
 from jobgen.jobs import find, status, watch
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import find_tracked
+from jobgen.jobs.run_folder import find_tracked, note_cancel
 from jobgen.plan.plan import NodeGroup
 from jobgen.process import CommandResult
 from jobgen.rendering import header
@@ -125,6 +125,14 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "Q", "comment": "Not Running: no node"}, ("queued", "Not Running: no node")),
         ({"job_state": "Q", "comment": "Job run at noon on (n1:ncpus=2)"}, ("queued", "")),
         ({"job_state": "H"}, ("queued", "the job is held by PBS")),
+        (
+            {"job_state": "H", "comment": "Not Running: no node", "Hold_Types": "u"},
+            ("queued", "the job is held by its owner"),
+        ),
+        (
+            {"job_state": "H", "comment": "job held, too many failed attempts to run"},
+            ("queued", "job held, too many failed attempts to run"),
+        ),
         (
             {"job_state": "H", "depend": "afterok:1", "Hold_Types": "us"},
             ("queued", "it waits for another job: afterok:1; the job is held by its owner"),
@@ -1131,6 +1139,50 @@ def test_a_chain_whose_next_job_is_gone_before_it_began_is_cancelled(scheduler: 
     (attempt(chain, number=1) / "job").write_text("9.pbs\n")
     scheduler.says("qstat", "Job Id: 9.pbs|job_state=R\nJob Id: 10.pbs|job_state=H\n")
     assert jobgen("status", "8").out == "running\nthe scheduler has it as job 9.pbs\nstart 2\n"
+
+
+def test_a_chain_waits_in_vain_behind_a_job_that_was_deleted_before_it_began(
+    scheduler: Scheduler,
+) -> None:
+    """The scheduler's own word is enough: it was "queued", and `wait` went on, for ever."""
+    chain = replace(job("8.pbs", name="long", kind="pbs"), links=("9.pbs", "10.pbs"))
+    chain.save()
+    job("12.pbs", name="other", kind="pbs")
+    held = "Job Id: 9.pbs|job_state=H|depend=afterany:8.pbs@pbs,beforeany:10.pbs@pbs\n"
+    held += "Job Id: 10.pbs|job_state=H|depend=afterany:9.pbs@pbs\n"
+    scheduler.says("qstat", held, words="qstat: Unknown Job Id 8.pbs")
+    waits = "it waits for job 8.pbs (cancelled), which never began, so it never starts: cancel it"
+    assert jobgen("status", "8").out.startswith(f"queued\n{waits}\n")
+    assert waits in jobgen("list").out
+    assert " [dependency]\n" in jobgen("diagnose", "8").out
+    assert jobgen("wait", "8").code == 7
+    (attempt(chain, "continued 0") / "job").write_text("8.pbs\n")
+    scheduler.says("qstat", held.split("\n", 1)[1], words="qstat: Unknown Job Id 8.pbs")
+    assert jobgen("status", "8").out.startswith(f"queued\n{waits.replace('8.', '9.')}\n")
+
+
+def test_a_cancelled_chain_that_its_scheduler_has_forgotten_is_cancelled(
+    scheduler: Scheduler,
+) -> None:
+    """Between two of its jobs: it was "unknown", and going to be restarted, for minutes."""
+    chain = replace(job("8.pbs", name="long", kind="pbs"), links=("9.pbs",))
+    chain.save()
+    (attempt(chain, "continued 0") / "job").write_text("8.pbs\n")
+    scheduler.says("qstat", "", words="qstat: Unknown Job Id 8.pbs")
+    assert jobgen("status", "8").out.startswith("unknown\n")
+    note_cancel(chain)
+    assert jobgen("status", "8").out == "cancelled\n"
+
+
+def test_between_two_jobs_a_chain_by_hand_has_not_failed(scheduler: Scheduler) -> None:
+    """Its second job is known once it begins: for a second it was "failed", and `wait` ended."""
+    first = replace(job("8.pbs", name="long", kind="pbs"), argv=())
+    first.save()
+    outcome = attempt(first, "continued 0") / "outcome"
+    scheduler.says("qstat", "Job Id: 8.pbs|job_state=F|Exit_status=0\n")
+    assert jobgen("status", "8").out.startswith("unknown\nit was going to be restarted\n")
+    os.utime(outcome, (1, 1))
+    assert jobgen("status", "8").out.startswith("failed\nit stopped before it was done")
 
 
 def test_a_chain_that_was_submitted_since_is_found(scheduler: Scheduler) -> None:

@@ -27,6 +27,9 @@ _ENDS: dict[str, base.StateName] = {
 }
 # How a comment ends: `Job run at ... on (n1:ncpus=1) and terminated by alice@login`.
 _TERMINATED = re.compile(r"\band terminated(?: (by \S+))?\s*$")
+# Comments on a job's last start, or on other tasks; and on what it lacked before it was held.
+_BEGAN = ("Job run at ", "Job Array Began at ")
+_LACKED = ("Not Running", "Insufficient ")
 _UNKNOWN = re.compile(r"q(stat|del): (Unknown Job Id|(\S+ )?Job has finished)")
 
 
@@ -89,13 +92,17 @@ def _read_state(job: dict[str, str]) -> base.State:
         return base.State(name, reason, start)
     name = _STATES.get(letter, "unknown")
     if name == "queued":
-        # That it ran, and on which nodes, is of the start before, or of other tasks.
-        reason = "" if comment.startswith(("Job run at ", "Job Array Began at ")) else comment
         expected = _parse_time(job.get("estimated.start_time"))
-        return base.State(name, reason or _read_hold(job), expected)
+        return base.State(name, _read_reason(letter, comment) or _read_hold(job), expected)
     walltime = parse_clock(job.get("Resource_List.walltime"))
     limit = start + walltime if start is not None and walltime is not None else None
     return base.State(name, "suspended" if letter in ("S", "U") else "", start, limit)
+
+
+def _read_reason(letter: str, comment: str) -> str:
+    """Return what the scheduler says of a queued job that it now considers, or holds by itself."""
+    past = (*_BEGAN, *_LACKED) if letter == "H" else _BEGAN
+    return "" if comment.startswith(past) else comment
 
 
 def _read_hold(job: dict[str, str]) -> str:
