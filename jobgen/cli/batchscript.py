@@ -107,8 +107,8 @@ def _check_scripts(scripts: Iterable[Script], site: str | None, *, fix: bool) ->
 
 
 def _check_started(scripts: Sequence[Script]) -> list[Remark]:
-    """Look into the Python programs that scripts start, where those are here."""
-    known = [script for script in scripts if script.beside]
+    """Look into the Python programs that scripts start, where those are found."""
+    known = [script for script in scripts if ".py" in script.text]
     if not known:
         return []
     from jobgen.programs.wrapper import check_started

@@ -57,21 +57,29 @@ def take_launcher(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def check_started(job: Script) -> list[Remark]:
-    """Return that Python programs of a job script train alone, where its launches tell how often.
+    """Return that Python programs of a job script train alone, or leave GPUs idle, by its launches.
 
-    A program is looked for in this folder and beside the script, unless it moves elsewhere.
+    A program is looked for in this folder and beside the script, or where the script moves to.
     """
-    launches = [] if read_form("moves-away").search(job.text) else job.launches
-    remarks = chain(*(_check_launch(job, launch) for launch in launches))
+    folders = _list_folders(job)
+    remarks = chain(*(_check_launch(job, launch, folders) for launch in job.launches))
     return list(dict.fromkeys(remarks))
 
 
-def _check_launch(job: Script, launch: LaunchCommand) -> list[Remark]:
+def _list_folders(job: Script) -> list[str]:
+    moves = read_form("moves-away").findall(job.text)
+    if not moves:
+        return ["", os.path.dirname(job.path)]
+    folder = os.path.expandvars(os.path.expanduser(moves[0]))
+    return [folder] if len(moves) == 1 and os.path.isabs(folder) else []
+
+
+def _check_launch(job: Script, launch: LaunchCommand, folders: Sequence[str]) -> list[Remark]:
     size, agent = _measure_launch(job, launch), launch.started.agent
     program = agent.program if agent else launch.started.program
     file = [*list_started([word.text for word in program]), ""][0]
-    path = file if os.path.exists(file) else os.path.join(os.path.dirname(job.path), file)
-    return _find_alone(path, size) if file.endswith(".py") else []
+    paths = [path for folder in folders if os.path.isfile(path := os.path.join(folder, file))]
+    return _find_alone(paths[0], size) if paths and file.endswith(".py") else []
 
 
 def _measure_launch(job: Script, launch: LaunchCommand) -> JobSize:
@@ -90,7 +98,9 @@ def _find_alone(path: str, size: JobSize) -> list[Remark]:
     sure = [one for one in check_program(path, several) if one.certain]
     remarks = [one for one in sure if one.rule in ("no-process-group", "untold-rank")]
     if size.world_size or not remarks:
-        return remarks
+        looks = [] if size.world_size else check_program(path, size._replace(world_size=1))
+        idle = [one for one in looks if one.rule == "idle-gpus"]
+        return remarks + [make_remark("idle-gpus.one", *one[:2], gpus=size.gpus) for one in idle]
     drives = read_form("several-gpus").search(read(path).text)
     return [] if drives else [make_remark("idle-gpus.alone", path, gpus=size.gpus)]
 

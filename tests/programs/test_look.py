@@ -101,15 +101,24 @@ def test_lint_takes_a_program_and_says_for_which_job() -> None:
         ("--nodes=1 --gres=gpu:2", "python train.py", ["idle-gpus"]),
         ("--nodes=1 --gres=gpu:2", "cd src\npython train.py", []),
         ("--nodes=1 --gres=gpu:2", "cd $SLURM_SUBMIT_DIR\npython train.py", ["idle-gpus"]),
+        ("--nodes=1 --gres=gpu:2", "cd $PROJECT/src\npython other.py", ["idle-gpus"]),
+        ("--nodes=1 --gres=gpu:2", "cd $PROJECT/src\ncd ..\npython train.py", []),
         ("--nodes=1 --gres=gpu:1", "python train.py", []),
         ("--nodes=1 --gres=gpu:2", "python both.py", []),
+        ("--nodes=1 -n 8 --gres=gpu:8", "python meets.py", ["idle-gpus"]),
+        ("--nodes=1 -n 8 --gres=gpu:8", "srun -K1 python meets.py", ["untold-rank"]),
         ("--nodes=1 -n $N", "srun -K1 python train.py", []),
     ],
 )
 def test_lint_looks_into_the_program_beside_a_script(
-    asked: str, launch: str, rules: list[str]
+    asked: str, launch: str, rules: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("train.py").write_text(ALONE)
+    monkeypatch.setenv("PROJECT", os.getcwd())
+    Path("src").mkdir()
+    for program in ("train.py", "src/other.py"):
+        Path(program).write_text(ALONE)
+    wraps = "model = torch.nn.parallel.DistributedDataParallel(model)\n"
+    Path("meets.py").write_text(f"{OWN}import torch\n{wraps}")
     Path("both.py").write_text(f"{ALONE}model = torch.nn.DataParallel(model)\n")
     Path("job.sbatch").write_text(f"#!/bin/bash\n#SBATCH {asked}\n{launch}\n")
     found = json.loads(jobgen("lint", "--json", "job.sbatch").out)["findings"]
