@@ -15,6 +15,9 @@ from jobgen.programs.text import OBJECT, Call, Module, Scope, Surroundings, unpa
 from jobgen.programs.values import Values
 from jobgen.spec.launchers import read_names
 
+_RANKED = re.compile("(?i)rank|procid|device_count|world_size")
+_CALLED = re.compile(r"(\w+)\(")
+
 
 class Source:
     """A program: what it calls, and what of it is reached."""
@@ -115,7 +118,7 @@ class Source:
     def list_ways(self, place: Surroundings, depth: int = 3) -> list[tuple[str, ...]]:
         """Return the open tests on each way to a place, through the functions around it."""
         open_ = [one for one in place.tests if not self.values.decide(one, place.module)]
-        own = tuple(_spell_test(one, place) for one in open_)
+        own = tuple(self._spell_test(one, place) for one in open_)
         around = place.scope
         if around and around.free and around.place.scope:  # a method that is called for its class
             around = around.place.scope
@@ -123,19 +126,26 @@ class Source:
         ways = [own + way for one in uses for way in self.list_ways(one, depth - 1)]
         return [*dict.fromkeys(ways)] or [own]
 
+    def _spell_test(self, test: ast.expr, place: Surroundings) -> str:
+        """Return a test as it is written; one of a rank or a count, by whatever name, says so."""
+        text = unparse(test)
+        full = Call(place, test, "").fill(text)
+        if _RANKED.search(full):
+            return full
+        return f"{text} of rank" if any(map(self._is_ranked, _CALLED.findall(text))) else text
+
+    def _is_ranked(self, name: str) -> bool:
+        """Whether the program defines a function of this name that asks for the rank."""
+        form = rf"(?m)^([ \t]*)def {name}\(.*\n(?:(?:\1[ \t].*)?\n)*"
+        defined = (re.search(form, module.code) for module in self.project.modules)
+        return any(_RANKED.search(one[0]) for one in defined if one)
+
     def tell(self, known: Mapping[str, object], options: Mapping[str, object]) -> None:
         """Take what the job decides: values of expressions, and of the program's options."""
         self.values.tell(known, options)
         self._reached.clear()
         for name in ("_entered", "named"):
             self.__dict__.pop(name, None)
-
-
-def _spell_test(test: ast.expr, place: Surroundings) -> str:
-    """Return a test as it is written; one of a name for a rank or a count says so."""
-    text = unparse(test)
-    full = Call(place, test, "").fill(text)
-    return full if re.search("(?i)rank|procid|device_count|world_size", full) else text
 
 
 def _is_inside(inner: Scope | None, scope: Scope | None) -> bool:

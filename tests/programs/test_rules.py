@@ -1406,6 +1406,8 @@ def test_what_a_call_among_its_values_unpacks_is_not_its_own() -> None:
         ("with process_first():\n    torch.save(s, 'a.pt')\n", []),
         ("def keep():\n    torch.save(s, 'a.pt')\nkeep()\n", ["all-write"]),
         ("@on_first\ndef keep():\n    torch.save(s, 'a.pt')\nkeep()\n", []),
+        ("def leads():\n    return get_rank() == 0\nif leads():\n    torch.save(s, 'a.pt')\n", []),
+        ("def asked():\n    return late\nif asked():\n    torch.save(s, 'a.pt')\n", ["all-write"]),
     ],
 )
 def test_what_ranks_share_is_found(text: str, expected: list[str]) -> None:
