@@ -1254,7 +1254,15 @@ def test_what_never_happens_in_a_job_is_no_loss() -> None:
 
 def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:
     imported = import_body("python t.py $1\nsbatch $0", ONE_GPU)
-    assert [(left.line, left.kind) for left in imported.left] == [(4, "lost"), (5, "check")]
+    noted = [(4, "lost"), (5, "check"), (5, "check")]
+    assert [(left.line, left.kind) for left in imported.left] == noted
+
+
+@pytest.mark.parametrize("body", ["sbatch next.sh", "[ $N -lt 5 ] && sbatch -J next job.sbatch"])
+def test_a_job_that_submits_the_next_one_is_named_with_what_a_chain_is(body: str) -> None:
+    (left,) = import_body(f"python t.py\n{body}", ONE_GPU).left
+    assert (left.line, left.text) == (5, body.partition("&& ")[2] or body)
+    assert "on_walltime: {then: resubmit}" in left.reason
 
 
 @pytest.mark.parametrize("submit", ['sbatch {} "$0" "$@"', "J=$(sbatch {} job.sbatch | cut -c 9-)"])

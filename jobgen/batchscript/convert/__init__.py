@@ -64,6 +64,8 @@ def _note_submission(script: Script, draft: Draft) -> None:
     for line, text in readable.list_submissions(script):
         if (line in outside or FORMS["itself"].search(text)) and FORMS["asks-more"].search(text):
             draft.lose(line, text, WHY.OF_ITSELF)
+        elif line not in outside:
+            draft.check(line, text, WHY.SUBMITS_MORE)
     unset = {"PBS_ARRAYID"} if script.value("-J") else {*directives.ARRAYS.values()}
     indices = "|".join(unset - script.own_names) or "-"
     index = straight.find_use(script, rf"(?:{indices})\b(?!:?[-+])")

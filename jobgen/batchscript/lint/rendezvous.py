@@ -55,28 +55,24 @@ def _list_ports(script: Script) -> Iterator[Word]:
 
 @rule("login-node-address")
 def _find_login_node(script: Script) -> Iterator[Fault]:
-    if script.nodes == 1:  # which meets nobody
-        return
     agents = [agent for _, agent, _ in list_agents(script)]
     meet = [agent for agent in agents if agent.nodes != "1"]
     asked = [*filter(None, (agent.find("--master-addr", "--rdzv-endpoint") for agent in meet))]
     others = (x for x in script.launches if trains(x.started) and not x.started.agent)
     # An agent that is alone tells its own processes another one.
     named = _list_set(script, "address-name") if meet or not agents or any(others) else []
-    for word in named + asked:
+    for word in [] if script.nodes == 1 else named + asked:  # which meets nobody
         if message := _judge_address(script, word):
             yield mark(word, message)
 
 
 def _judge_address(script: Script, word: Word) -> str:
     """Say why others do not find the first node at an address."""
-    loopback = FORMS["loopback"].fullmatch(word.text)
-    host = script.nodes and FORMS["host"].fullmatch(word.text)
-    if loopback:
+    if loopback := FORMS["loopback"].fullmatch(word.text):
         return f"{loopback[1]} is each node's name for itself alone"
-    if host and script.value("--nodelist") is None:
-        return f"{host[1]} is the same for every job, whose nodes may be others"
-    return ""
+    free = script.nodes and script.value("--nodelist") is None
+    host = FORMS["host"].fullmatch(word.text) if free else None
+    return f"{host[1]} is the same for every job, whose nodes may be others" if host else ""
 
 
 @rule("step-takes-all")
