@@ -60,9 +60,8 @@ def run(config: Config) -> None:
 
 
 def _prepare(config: Config, stack: ExitStack) -> None:
-    """Keep other runs out, record the settings, and prepare the data if necessary."""
+    """Keep other runs out, and prepare the data if necessary."""
     stack.enter_context(lock(config.out / ".lock", patience=_PATIENCE))
-    replace_text(config.out / "config.json", json.dumps(config.as_json(), indent=1) + "\n")
     if news := tasks.prepare_data(config, fetch=False):
         print(news, flush=True)
 
@@ -81,10 +80,11 @@ class _Run:
         self.val_s = 0.0
         # Steps after which a checkpoint was begun, and is known to be on disk.
         self.begun = self.saved = 0
+        self.problem = ""  # with which the last one that failed did so
         self.stopping = False
 
     def begin(self, world: World) -> None:
-        """Build all parts, and continue from the newest checkpoint."""
+        """Build all parts, continue from the newest checkpoint, and record the settings."""
         self.loop = Loop(self.status.folder)
         signal.signal(signal.SIGUSR1, signal.getsignal(signal.SIGTERM))
         config = self.config
@@ -92,7 +92,9 @@ class _Run:
         self.arithmetic = choose_arithmetic(config, world.device)
         self.stepper = Stepper(self.task, config, world, self.arithmetic)
         self.writer = Writer(self.checkpoints, world, keep=config.keep)
-        self.resume()
+        self.resume()  # which refuses settings that are not the checkpoint's
+        text = json.dumps(config.as_json(), indent=1) + "\n"
+        world.first(lambda: replace_text(config.out / "config.json", text))
         self.log = Log(config, step=self.stepper.done, writes=world.main)
 
     def resume(self) -> None:
@@ -209,7 +211,9 @@ class _Run:
                 log.say(f"stopped after step {stepper.done} by {reason}; start again to continue")
             return
         if self.saved < stepper.done:
-            raise TrainerError(f"the parameters after step {stepper.done} could not be saved")
+            raise TrainerError(
+                f"the parameters after step {stepper.done} could not be saved: {self.problem}"
+            )
         if main:
             self.status.ended(stepper.done)
         log.say(f"completed {stepper.done} steps; everything is in {config.out}")
@@ -239,10 +243,9 @@ class _Run:
         if saved is None:
             return
         if saved.problem is not None:
-            self.log.say(
-                f"warning: no checkpoint of step {saved.step}: {saved.problem}; the one of step "
-                f"{self.saved} is kept"
-            )
+            self.problem = saved.problem
+            kept = f"the one of step {self.saved} is kept" if self.saved else "there is no other"
+            self.log.say(f"warning: no checkpoint of step {saved.step}: {saved.problem}; {kept}")
             return
         self.saved, self.loop.save_s = saved.step, max(self.loop.save_s, saved.seconds)
         self.log.write("save", saved.step, save_s=saved.seconds, ckpt_s=saved.blocked)

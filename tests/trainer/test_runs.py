@@ -270,6 +270,7 @@ def test_another_model_or_text_does_not_continue_this_run(
     whole: Run, start: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "text").write_text("another text, quite short. " * 100)
+    settings = (whole.out / "config.json").read_text()  # by which sample reads the run
     for flags, said in (
         (("--model", "gpt-small"), "was made with --model gpt-tiny; this run has --model"),
         (
@@ -282,6 +283,7 @@ def test_another_model_or_text_does_not_continue_this_run(
         assert said in run.output
         assert "Traceback" not in run.output
     assert (whole.out / "checkpoints/step-00000040").exists()
+    assert (whole.out / "config.json").read_text() == settings
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="Inductor writes C++")

@@ -100,6 +100,15 @@ class Clock:
 
 loop.time = Clock()
 """
+# The disk of the checkpoints is full.
+FULL = """
+from jobgen.trainer import checkpoint
+
+def sync(path):
+    raise OSError(28, os.strerror(28), str(path))
+
+checkpoint.sync = sync
+"""
 FLAGS = ("--steps", 40, "--log-every", 1, "--save-every", 10, "--lr", "0.01")
 
 
@@ -117,6 +126,16 @@ def test_a_loss_that_is_not_a_number_ends_the_run_with_a_line(start: Start, tmp_
     assert run.status()["state"] == "failed"
     assert run.status()["step"] == 10
     assert problem in run.status()["reason"]
+
+
+def test_a_run_that_finds_no_room_for_its_last_checkpoint_fails_by_that(
+    start: Start, tmp_path: Path
+) -> None:
+    """Only a warning named the full disk, and said that the checkpoint of step 0 is kept."""
+    run = start(tmp_path / "run", *faulty(tmp_path, "pass", FULL), processes=None)
+    assert run.wait() == 1, run.output
+    assert "No space left on device" in run.status()["reason"]
+    assert run.output.count("; there is no other\n") == 4
 
 
 def test_a_loss_that_is_bad_on_one_rank_alone_is_told_as_that_of_all(
