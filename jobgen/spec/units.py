@@ -45,7 +45,7 @@ def _explain_other_duration(text: str) -> str:
     """Return why a text is not a duration, and how to write the one that may be meant."""
     if text.isascii() and text.isdecimal():
         if not int(text) % 3600 and int(text):
-            return f"has no unit; write {int(text) // 3600}h for seconds, or {text}m for minutes"
+            return f"has no unit; write {int(text) // 3600}h if these are seconds, or {text}m"
         hours = f", {text}m or {text}h" if int(text) <= 240 else f" or {text}m"
         return f"has no unit; write e.g. {text}s{hours}"
     if re.fullmatch(DURATION, text.replace("0", "1")):

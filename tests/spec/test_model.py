@@ -50,7 +50,7 @@ def test_a_number_that_is_none(value: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("7200", "'7200' has no unit; write 2h for seconds, or 7200m for minutes"),
+        ("7200", "'7200' has no unit; write 2h if these are seconds, or 7200m"),
         ("010", "'010' has no unit; write e.g. 010s, 010m or 010h"),
         ("10:00", "'10:00' could be HH:MM or MM:SS; write 10h or 10m"),
         ("1:75:00", "'1:75:00' has minutes or seconds over 59; write 2h15m"),

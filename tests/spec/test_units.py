@@ -57,7 +57,7 @@ def test_duration(text: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("7200", "has no unit; write 2h for seconds, or 7200m for minutes"),
+        ("7200", "has no unit; write 2h if these are seconds, or 7200m"),
         ("10:00", "could be HH:MM or MM:SS; write 10h or 10m"),
         ("0:30", "could be HH:MM or MM:SS; write 30m or 30s"),
         ("0:00", "is not a duration; write e.g. 04:00:00 or 4h"),
