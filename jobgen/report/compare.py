@@ -27,7 +27,7 @@ _POINTS = 300
 _LABEL = 60  # characters of a run's values
 _Stands = TypeVar("_Stands", RunFacts, Row)
 # Runs that differ in these alone are the same thing tried again.
-_SEEDS = {"seed", "random_seed", "SEED", "data_seed", "run.args.seed"}
+_SEEDS = {"seed", "random_seed", "SEED", "data_seed"}
 
 
 def compare(runs: tuple[RunFacts, ...]) -> Comparison:
@@ -37,7 +37,8 @@ def compare(runs: tuple[RunFacts, ...]) -> Comparison:
     loss of training. Only runs that are done count, unless none is, and of them those whose loss is
     a number at the end; the others come last.
     """
-    settings = tuple(_list_differing([run.settings for run in runs]))
+    settings = tuple(_list_differing([run.settings for run in runs], _list_given(runs)))
+    runs = _compare_given(runs)
     by = _choose_measure(select_counted(runs))
     ordered = sorted(runs, key=lambda run: _place(run, by))
     labelled = list(zip(_label(ordered), ordered, strict=True))
@@ -105,16 +106,24 @@ def _rank(run: RunFacts, name: str) -> float:
     return math.inf if value is None else value
 
 
-def _list_values(runs: Sequence[RunFacts]) -> list[str]:
-    """Return the values of each run by which the runs differ."""
-    differing = _list_differing([run.varied for run in runs])
-    own = [{key: run.varied[key] for key in differing if key in run.varied} for run in runs]
-    return [*map(_join, own)]
+def _list_given(runs: Sequence[RunFacts]) -> dict[str, None]:
+    """Return what was given to some run, by name."""
+    return dict.fromkeys(key for run in runs for key in run.varied)
+
+
+def _compare_given(runs: Sequence[RunFacts]) -> tuple[RunFacts, ...]:
+    """Return the runs with those of the given values by which they differ, wherever from."""
+    given, whole = _list_given(runs), [run.settings | run.varied for run in runs]
+    differing = [key for key in _list_differing(whole, given) if key in given]
+    return tuple(
+        run._replace(varied={key: values[key] for key in differing if key in values})
+        for run, values in zip(runs, whole, strict=True)
+    )
 
 
 def _label(runs: Sequence[RunFacts]) -> list[str]:
     """Label each run by its own values, `lr=3e-3 seed=1`, or by its id if they do not serve."""
-    valued = [(run.name, values) for run, values in zip(runs, _list_values(runs), strict=True)]
+    valued = [(run.name, _join(run.varied)) for run in runs]
     labels = [
         values if 0 < len(values) <= _LABEL and valued.count((name, values)) == 1 else run.id
         for run, (name, values) in zip(runs, valued, strict=True)
@@ -124,9 +133,18 @@ def _label(runs: Sequence[RunFacts]) -> list[str]:
     return [f"{run.name} {label}" for run, label in zip(runs, labels, strict=True)]
 
 
-def _list_differing(runs: Sequence[Mapping[str, str]]) -> list[str]:
+def _list_differing(runs: Sequence[Mapping[str, str]], given: Mapping[str, None]) -> list[str]:
+    """Return the keys whose values differ; one that a run lacks does if it was `given` to some."""
     keys = dict.fromkeys(key for values in runs for key in values)
-    return [key for key in keys if len({values.get(key) for values in runs}) > 1]
+    known = {key: [values[key] for values in runs if key in values] for key in keys}
+    lacked = {key for key in given if len(known.get(key, runs)) < len(runs)}
+    return [key for key in keys if key in lacked or len({*map(_read, known[key])}) > 1]
+
+
+def _read(text: str) -> float | str:
+    """Return what a value means: 1e-3 is 0.001, and true is True."""
+    number = read_number(text, text=True)
+    return text.lower() if number is None else number
 
 
 def _split_seed(run: RunFacts) -> tuple[dict[str, str], bool]:

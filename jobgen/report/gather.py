@@ -20,7 +20,6 @@ from jobgen.report.ledger import keep_ledger
 from jobgen.report.request import (
     collect_settings,
     compute_charge,
-    find_varied,
     read_asked,
     read_task,
 )
@@ -77,10 +76,8 @@ def gather(job: JobRecord, state: State, *, now: float, used: Used, problem: str
         preflight=preflight,
         allreduce=allreduce,
         charged=compute_charge(plan, attempts, ran),
-        settings=collect_settings(
-            asked.overrides, task, history.config(), places, describe_code(job)
-        ),
-        varied=find_varied(asked.overrides, task),
+        settings=collect_settings(asked.given | task, history.config(), places, describe_code(job)),
+        varied=task if job.array else task or asked.given,
         origins=tuple(list_origins(job)),
         tracked=find_tracked(str(history.run_dir)),
         # A page may be passed on.

@@ -30,6 +30,9 @@ from jobgen.spec.yaml_nodes import (
     walk_leaves,
 )
 
+# What a spec that is not a file is called.
+SPEC = "the spec"
+
 
 class LoadedSpec(NamedTuple):
     """A spec and where it came from: its file, the overrides applied, where each field stands.
@@ -52,6 +55,7 @@ class LoadedSpec(NamedTuple):
     place: roles.Spot | None = None
     whole: JobSpec | None = None
     has_lines: bool = True  # as keys and values from Python have not
+    tree: Mapping = Mapping(Position(SPEC))  # all that is given, overrides too
 
     def where(self, path: str) -> Position:
         """The place of the field at `path`, or of the nearest one around it that is there."""
@@ -93,8 +97,6 @@ class LoadedSpec(NamedTuple):
         return roles.find_path(self.role, path, self.whole.roles[self.role])
 
 
-# What a spec that is not a file is called.
-SPEC = "the spec"
 Source = str | os.PathLike[str] | collections.abc.Mapping[str, Any]
 Overrides = Iterable[str] | collections.abc.Mapping[str, Any]
 
@@ -144,6 +146,7 @@ def load(
         laid=laid,
         defaults=tuple(filter(None, (project, own if added else None))),
         has_lines=not isinstance(source, collections.abc.Mapping),
+        tree=root,
     )
     if problems := [loaded.problem(*conflict) for conflict in roles.find_conflicts(spec)]:
         raise SpecError(problems)

@@ -25,7 +25,14 @@ _NO_TAGS = "write the value itself, or extends: FILE for another spec"
 _MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 
 
-class Scalar:
+class _Shown:
+    """What prints as what it holds."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({vars(self)})"
+
+
+class Scalar(_Shown):
     """One value: its text as written (quotes and folding undone) and what YAML 1.2 calls it.
 
     `kind` is str, int, float, bool or null.
@@ -37,7 +44,7 @@ class Scalar:
         self.kind = kind
 
 
-class Sequence:
+class Sequence(_Shown):
     """A list of nodes."""
 
     kind, text = "list", ""
@@ -47,7 +54,7 @@ class Sequence:
         self.items = items
 
 
-class Mapping:
+class Mapping(_Shown):
     """Nodes by key, in document order; `keys` holds each key's own place."""
 
     kind, text = "map", ""

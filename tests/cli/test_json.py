@@ -96,11 +96,11 @@ def test_each_is_called_here_and_has_a_section() -> None:
 
 
 def keys(value: Any) -> Iterator[str]:
-    """All keys that jobgen chose: not those of a profile, which the site schema explains."""
+    """All keys that jobgen chose: not a run's settings, nor a profile, which has a schema."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key
-            if key != "profile":
+            if key not in ("profile", "settings", "varied"):
                 yield from keys(inner)
     elif isinstance(value, list):
         for inner in value:

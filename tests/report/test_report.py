@@ -574,7 +574,7 @@ def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:
     ]
     told = of(*jobs)
     assert told.comparison is not None
-    assert told.comparison.settings == ("run.args.lr", "lr")
+    assert told.comparison.settings == ("lr",)
     assert [row.loss for row in told.comparison.rows] == sorted(
         run.training.loss for run in told.runs if run.training and run.training.loss
     )
@@ -586,7 +586,48 @@ def test_runs_are_compared_by_what_differs(tmp_path: Path) -> None:
         f"2 of 2 runs succeeded. Best by validation loss: {best.title}, "
     )
     assert "0.0003" in render_page(told, now=NOW)
-    assert "run.args.lr" in format_text(told, now=NOW)
+    assert "run.args.lr" not in format_text(told, now=NOW)
+
+
+def test_a_value_counts_wherever_it_came_from(tmp_path: Path) -> None:
+    """From the spec, which was edited, `--set`, words behind `--`, or a task of an array."""
+
+    def build(number: int, *overrides: str, **args: object) -> JobRecord:
+        run = {"script": "train.py", "args": {"lr": 1e-3, "warm-up": 5, **args}}
+        content = spec(1, run=run)
+        values = {"lines": "", "settings": {}, "content": content, "overrides": overrides}
+        return make(tmp_path, f"{number}.pbs", ranks=1, **values)  # type: ignore[arg-type]
+
+    array = build(5, 'array={"values": {"lr": [5e-3, 6e-3]}}')
+    array = replace(array, tasks=2, id="5[].pbs")
+    (tmp_path / "runs/gpt-web/5").rename(array.run_dir) if not array.run_dir.is_dir() else None
+    array.save()
+    jobs = [
+        build(1),
+        build(2, lr=2e-3),
+        build(3, "run.args.lr=3e-3"),
+        build(4, "run.args+=--lr 4e-3 --warm-up=5.0"),
+    ]
+    told = of(*jobs, array)
+    assert told.comparison
+    assert told.comparison.settings == ("lr",)
+    values = {
+        row.id: (row.title, *map(float, filter(None, row.differs))) for row in told.comparison.rows
+    }
+    assert [values[f"{number}.pbs"][1] for number in range(1, 5)] == [1e-3, 2e-3, 3e-3, 4e-3]
+    assert [values[f"5[{task}].pbs"][1] for task in range(2)] == [5e-3, 6e-3]
+    assert all(
+        title == f"lr={lr}" or float(title.removeprefix("lr=")) == lr
+        for title, lr in values.values()
+    )
+
+
+def test_what_a_run_has_not_recorded_yet_is_no_difference(tmp_path: Path) -> None:
+    ended = make(tmp_path, "1.pbs", ranks=1, lines=metrics(1, steps=500))
+    queued = make(tmp_path, "2.pbs", ranks=1, lines="", settings={})
+    told = of(ended, queued)
+    assert told.comparison
+    assert told.comparison.settings == ()
 
 
 def test_the_tasks_of_an_array_are_runs(tmp_path: Path) -> None:
