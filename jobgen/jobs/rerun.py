@@ -155,7 +155,8 @@ def _list_failed(job: JobRecord, *, again: bool) -> list[int]:
     if not tasks:
         why = "no task has failed" if one.tasks else f"it is {one.state.name}"
         raise UsageError(f"job {job.id}: nothing to rerun, because {why}")
-    redone = {} if again else _find_redone(find_whole(job))
+    whole = find_whole(job)
+    redone = {} if again else _find_redone_beside(whole) | _find_redone(whole)
     left = [task for task in tasks if job.parts[task].id not in redone]
     if not left:
         others = ", ".join(dict.fromkeys(redone.values()))
@@ -164,10 +165,22 @@ def _list_failed(job: JobRecord, *, again: bool) -> list[int]:
     return left
 
 
-def _find_redone(job: JobRecord) -> dict[str, str]:
+def _find_redone_beside(job: JobRecord) -> dict[str, str]:
+    """Return the IDs of what other reruns of what a job does again do, or have done well."""
+    redone: dict[str, str] = {}
+    for id in job.rerun_of[:1]:  # all of one job
+        with suppress(UsageError):
+            whole = find_whole(find_job(id))
+            others = _find_redone_beside(whole) | _find_redone(whole, beside=job.id)
+            pairs = zip(job.parts, _list_originals(whole, job), strict=True)
+            redone = {part.id: others[one] for part, ids in pairs for one in ids if one in others}
+    return redone
+
+
+def _find_redone(job: JobRecord, *, beside: str = "") -> dict[str, str]:
     """Return the IDs of what a job's reruns do, or have done well, each with the rerun's."""
     redone: dict[str, str] = {}
-    for id in job.rerun_as:
+    for id in filter(beside.__ne__, job.rerun_as):
         with suppress(UsageError):  # its run folder may be gone
             rerun = find_job(id)
             further, (seen,) = _find_redone(rerun), look([rerun]).jobs

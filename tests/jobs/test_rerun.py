@@ -89,6 +89,27 @@ def read_array(job: JobRecord) -> tuple[Submission, dict[str, object]]:
     return ready, {key: value for key, value in spec.array._asdict().items() if value is not None}
 
 
+def test_tasks_of_a_rerun_that_another_rerun_of_the_same_does_are_left_out() -> None:
+    array = record("7", spec="resources: {nodes: 2}\narray: {values: {lr: [1, 2, 3]}}\n")
+    two = "resources: {nodes: 2}\narray: {values: {lr: [1, 2]}}\n"
+    first, second = record("20", "7_0", "7_1", spec=two), record("9", "7_1", "7_2", spec=two)
+    for job in (*array.parts, *first.parts):
+        end(job, "failed 3")
+    replace(array, rerun_as=("20", "9")).save()  # 9 runs
+    assert prepare_rerun(first, failed=True)[0].rerun_of == ("20_0",)
+    assert prepare_rerun(first, failed=True, again=True)[0].rerun_of == ("20_0", "20_1")
+    with pytest.raises(AlreadySubmittedError, match="nothing is left to rerun beside 9; give"):
+        prepare_rerun(first.task(1), failed=True)
+    end(second.task(0), "failed 3")
+    assert prepare_rerun(first, failed=True)[0].rerun_of == ("20_0", "20_1")
+
+    third = record("30", "20_1")  # as a rerun of 20, it has done what 9 has failed to do
+    end(third.task(0), "done 0")
+    replace(first, rerun_as=("30",)).save()
+    with pytest.raises(AlreadySubmittedError, match="beside 20; give"):
+        prepare_rerun(second.task(0), failed=True)
+
+
 @pytest.mark.parametrize(
     ("written", "tasks"),
     [
