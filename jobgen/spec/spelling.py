@@ -57,11 +57,12 @@ def _list_files(folder: str, ends: tuple[str, ...]) -> list[str]:
 
 
 def _find_files(names: Iterable[str]) -> list[str]:
-    """Return the files so named here and below."""
+    """Return the files so named here and below; those of runs are records."""
     folders = [""]
     for one in folders:  # and for those in it, which come behind
         if len(folders) < _MOST_FOLDERS:
-            folders += sorted(glob.glob(f"{glob.escape(one)}*/"))[: _MOST_FOLDERS // 4]
+            below = {*glob.glob(f"{glob.escape(one)}*/")} - {f"{one}runs/"}
+            folders += sorted(below)[: _MOST_FOLDERS // 4]
     return [*filter(os.path.isfile, (one + each for one in folders for each in names))]
 
 

@@ -684,6 +684,7 @@ def test_a_new_spec_has_a_name_that_is_free():
 def test_what_lies_in_the_folder_is_named(files, line, answer):
     sky = "num_nodes: 2\nrun: |\n  torchrun train.py\n"
     Path("job.yaml").unlink()
+    Path("runs").mkdir()  # of jobs, whose specs are records
     for file in files.split():
         text = "import torch\n" if file.endswith(".py") else SPEC
         Path(file).write_text({"conf.yaml": "lr: 1\n", "sky.yaml": sky}.get(file, text))
