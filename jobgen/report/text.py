@@ -81,7 +81,7 @@ class _PageReader(HTMLParser):
         if self._hidden:
             self._inside -= tag == self._hidden
             self._hidden = self._hidden if self._inside else ""
-        elif tag in _CELLS or (self._row and tag in ("span", "p")):
+        elif tag in _CELLS or (self._row not in ("", "tr") and tag in ("span", "p")):
             self._rows[-1].append(self._take_words())
         elif tag == self._row:
             self._row = ""

@@ -108,6 +108,15 @@ def test_a_terminal_gets_the_same(tmp_path: Path) -> None:
     assert all(len(line) < 160 for line in told.splitlines())
 
 
+def test_a_value_that_is_not_known_keeps_its_column_in_a_terminal(tmp_path: Path) -> None:
+    local = {"name": "a", "scheduler": "local", "resources": {"nodes": 1}, "run": {"module": "m"}}
+    told = format_text(of(make(tmp_path, "4", ranks=1, lines="", content=local)), now=NOW)
+    head, *rows = told.partition("\nRequested and used\n")[2].partition("\n\n")[0].splitlines()
+    (row,) = [row for row in rows if row.split()[0] == "memory"]
+    places = [match.start() for match in re.finditer("not known", row)]
+    assert places == [head.index("requested"), head.index("used")]
+
+
 def test_what_is_not_known_of_some_runs_alone_names_them(tmp_path: Path) -> None:
     jobs = [JobRecord(id, "bare", "slurm", str(tmp_path), BEGAN, ("sbatch",)) for id in "789"]
     for job in jobs:
