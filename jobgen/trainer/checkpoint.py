@@ -10,7 +10,6 @@ loads a file with a flipped bit without a word. Any number of ranks, and any str
 any other has saved. Files are loaded as tensors alone, so a stranger's runs no code.
 """
 
-import errno
 import json
 import os
 import re
@@ -33,8 +32,8 @@ from .distributed.world import World
 from .output.files import digest
 
 _MANIFEST = "manifest.json"
-# What torch says about a disk without room.
-_NO_ROOM = re.compile(r"No space left|Disk quota exceeded|unexpected pos|iostream error")
+# What torch says about a disk without room, where it does not pass on the system's words.
+_NO_ROOM = re.compile(r"unexpected pos|iostream error")
 _LAST_WAIT = 20.0  # seconds that a run which fails has for a checkpoint it had begun
 
 # Of a file: by name, the first row of a tensor that it holds, the whole tensor's shape, the rows.
@@ -274,9 +273,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def _explain(error: BaseException) -> str:
     words = f"{type(error).__name__}: {error}"
-    if _NO_ROOM.search(words) and os.strerror(errno.ENOSPC) not in words:
-        return f"the disk is full ({words})"
-    return words
+    return f"the disk is full ({words})" if _NO_ROOM.search(words) else words
 
 
 def _remove(path: Path) -> None:
