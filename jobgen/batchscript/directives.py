@@ -76,6 +76,8 @@ def _note_unread(script: Script, draft: Draft) -> None:
         draft.check(item.line, item.text, "not taken: the scheduler does not read it here")
     for number, text in script.dead_directives.items():
         draft.check(number, text, "not taken: the scheduler takes it for a comment")
+    for item in list_strays(script).values():
+        draft.lose(item.line, item.text, WHY.TORN if script.find_torn(item.option) else WHY.STRAY)
     for item, reason in list_refused(script):
         draft.check(item.line, item.text, reason)
     if head := FORMS[f"beside-{script.target}"].match(script.text):
@@ -97,8 +99,6 @@ def _list_taken(script: Script, draft: Draft) -> list[DirectiveOption]:
     """Return the directives that count; what is a place to fill in, or refused, is lost."""
     taken, counting = [], list_counting(script)
     values, strays = {item.value for item in counting}, list_strays(script)
-    for item in strays.values():
-        draft.lose(item.line, item.text, WHY.STRAY)
     for item in script.read_directives:
         asked = f"{item.option} {item.value}"
         joined = (item.option, script.value("-j")) == ("-e", "oe")  # so that it is not written

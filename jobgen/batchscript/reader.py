@@ -56,7 +56,7 @@ class DirectiveOption(NamedTuple):
     @property
     def is_stray(self) -> bool:
         """Whether it is not an option, so that sbatch refuses the script."""
-        return self.option[0] != "-" and not FORMS["between-jobs"].fullmatch(self.option)
+        return not FORMS["of-directive"].match(self.option)
 
 
 class Request(NamedTuple):
@@ -153,7 +153,7 @@ class Script:
         words, option = self._split_words(text), ""
         while words:
             word = words.pop(0)
-            if not word.startswith("-"):
+            if not word.startswith("-") or self.find_torn(word):
                 if word and FORMS["has-strays"].match(f"{self.target} {option}{text}"):
                     yield column, word, ""
                 continue
@@ -162,6 +162,11 @@ class Script:
                 value = words.pop(0)
             parts = FORMS["next-resource"].split(value or "") if option == "-l" else [value or ""]
             yield from ((column, option, part) for part in parts)
+
+    def find_torn(self, word: str) -> str:
+        """Return the long option that a word with one dash is to be; empty where it is none."""
+        bare = re.sub(r"(?<=..)[-_]|=.*", "", word)  # as -ntaskspernode
+        return next((x for x in self.can.long_options if bare == f"-{x.replace('-', '')}"), "")
 
     def _split_words(self, text: str) -> list[str]:
         text = text if self.can.comments else re.sub(r"(?<=-l)\s+(?=-)", "", text)

@@ -1109,3 +1109,27 @@ def test_a_server_that_nothing_waits_for_ends_with_the_script() -> None:
         assert "no-wait" in rules_of(f"{server} > log 2>&1 &\necho done")
         assert "no-wait" not in rules_of(f"{server} &\nwait")
         assert "no-wait" not in rules_of(server)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message", "fix"),
+    [
+        ("-gres=gpu:4", "-g with the value 'res=gpu:4', so Slurm refuses the script", "--gres"),
+        (
+            "-n_tasks_per_node 4",
+            "-n with the value '_tasks_per_node', so Slurm refuses the script",
+            "--ntasks-per-node",
+        ),
+        ("-output=x.log", "-o with the value 'utput=x.log'", "--output"),
+    ],
+)
+def test_a_long_option_with_one_dash_is_read_as_a_letter(
+    asked: str, message: str, fix: str
+) -> None:
+    script = make_script("python t.py", "#SBATCH --nodes=2", f"#SBATCH {asked}")
+    (fault,) = [x for x in check(script) if x.rule.id == "directive-variable"]
+    assert fault.message == f"'{asked.split()[0]}' is read as {message}"
+    assert fault.fix == f"write {fix}"
+    (left,) = [x for x in import_script(script).left if x.line == 3]
+    assert (left.kind, left.reason) == ("lost", WHY.TORN)
+    assert "directive-variable" not in rules_of("true", "#SBATCH -n4 -pgpu -o%j.log -Jmem")

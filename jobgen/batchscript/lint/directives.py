@@ -39,11 +39,20 @@ def _find_placeholders(script: Script) -> Iterator[Fault]:
 NO_SHEBANG, SECRET, LINE_ENDS = rule("no-shebang")(), rule("secret")(), rule("crlf")()
 
 
+def _judge_stray(script: Script, item: DirectiveOption) -> Fault:
+    """Say what the scheduler makes of a word that is no option."""
+    word, meant = item.option, script.find_torn(item.option)
+    refuses = f", so {script.can.title} refuses the script"
+    if not meant:
+        return mark(item, f"'{word}' is not an option{refuses}", WHY.STRAYS)
+    reads = f"'{word}' is read as {word[:2]} with the value '{word[2:]}'"
+    taken = FORMS["of-file-name"].match(word)
+    return mark(item, reads if taken else reads + refuses, f"write --{meant}")
+
+
 @rule("directive-variable")
 def _find_variables(script: Script) -> Iterator[Fault]:
-    for item in list_strays(script).values():
-        message = f"'{item.option}' is not an option, so {script.can.title} refuses the script"
-        yield mark(item, message, "write a value without blanks, and a comment in another line")
+    yield from (_judge_stray(script, item) for item in list_strays(script).values())
     # A name with a variable in it is ugly, and costs nothing.
     asked = {x.line: x for x in script.read_directives if x.option != "--job-name"}
     for item in asked.values():
