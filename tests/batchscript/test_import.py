@@ -2694,3 +2694,23 @@ def test_gpus_of_torque_are_of_its_one_node() -> None:
         own = import_pbs(f"#PBS -l nodes={chunk}\n#PBS -l gpus=2\ncd $PBS_O_WORKDIR\nmpirun ./a")
         assert "gpus_per_node" not in own.yaml
         assert "'#PBS -l gpus=2'" in own.yaml
+
+
+@pytest.mark.parametrize(
+    ("before", "variables"),
+    [
+        ("cd $A", None),  # as the job has it from elsewhere
+        ("mkdir -p out/$A\nmodule load x", None),
+        ("rm -rf out\nmodule load x", {"A": "1"}),
+        ("conda init bash || true\nmodule load x", {"A": "1"}),
+        ("cp a b\nmodule load x", None),  # a venv, say
+        ("export A=2\nmkdir $A", {"A": "2"}),
+    ],
+)
+def test_a_variable_is_set_behind_the_lines_that_read_what_it_was(
+    before: str, variables: dict[str, str] | None
+) -> None:
+    imported = import_body(f"{before}\nexport A=1\npython t.py", "#SBATCH --gres=gpu:1")
+    environment = yaml.safe_load(imported.yaml)["environment"]
+    assert environment.get("variables") == variables
+    assert ("export A=1" in environment["setup"]) is (variables != {"A": "1"})

@@ -230,8 +230,10 @@ class Prelude:
 
     def _is_early(self, name: str) -> bool:
         """Whether a variable can be set before the setup, as those of a spec are."""
-        named = re.search(rf"\b{name}\b", "\n".join(self.setup))
+        setup, plain = "\n".join(self.setup), [own for _, own, _ in self.plain]
+        named = re.search(rf"\b{name}\b", setup)
         late = self.phase > 2 and (self.touched or named or FORMS["ordered"].fullmatch(name))
+        late = late or (name not in plain and re.search(rf"\$\{{?{name}\b", setup))  # as it was
         return not late and name not in self.reader.variables.loose | self.held
 
     def _is_told(self, word: Word, statement: Statement) -> bool:
