@@ -516,7 +516,8 @@ def test_programs_in_the_background_are_to_have_gpus_of_their_own(body: str, fou
 
 def test_what_cleans_up_is_to_run_though_a_program_fails() -> None:
     (found,) = check(make_script("python t.py\n./cleanup.sh", "#SBATCH --nodes=1"))
-    assert (found.rule.id, found.fix) == ("hidden-exit", WHY.saves)
+    assert (found.rule.id, found.fix) == ("hidden-exit", found.rule.fix)
+    assert "set -e" not in found.fix  # which would leave it out
 
 
 def test_a_fix_names_no_launcher_that_the_script_does_not_have() -> None:
@@ -927,7 +928,7 @@ def test_lightning_needs_a_task_for_each_gpu(body: str, each: int, found: bool) 
 def test_an_exit_code_that_a_quoted_text_hides_is_kept_in_that_text() -> None:
     inside = 'apptainer exec a.sif bash -c "\nsource e\npython t.py\necho end\n"'
     fix = fixes_of(inside, "#SBATCH --nodes=1")["hidden-exit"]
-    assert fix.startswith("begin the text that holds it with set -e")
+    assert fix.startswith("write || exit behind it, in the text that holds it")
 
 
 @pytest.mark.parametrize(
@@ -1133,3 +1134,47 @@ def test_a_long_option_with_one_dash_is_read_as_a_letter(
     (left,) = [x for x in import_script(script).left if x.line == 3]
     assert (left.kind, left.reason) == ("lost", WHY.TORN)
     assert "directive-variable" not in rules_of("true", "#SBATCH -n4 -pgpu -o%j.log -Jmem")
+
+
+@pytest.mark.parametrize(
+    ("body", "taken"),
+    [
+        ("srun {} python a.py &\nsrun {} python b.py &\nwait", "CPUs"),
+        ("for i in 1 2; do\n  srun {} python a.py $i &\ndone\nwait", "CPUs"),
+        ("srun --exact -n1 {} python a.py &\nsrun --exact -n1 {} python b.py &\nwait", "GPUs"),
+        ("srun --exact {} --gres=gpu:1 ./a &\nsrun --exact {} --gres=gpu:1 ./b &\nwait", ""),
+        ("srun --overlap {} ./a &\nsrun {} ./b &\nwait", ""),
+        ("srun {} ./a &\nsrun --overlap {} ./b &\nwait", ""),
+        ("srun {} ./a &\nwait\nsrun {} ./b &\nwait", ""),
+        ("for i in 1 2; do\n  srun {} python a.py $i &\n  wait\ndone", ""),
+        ("srun {} ./a &\nwait", ""),
+    ],
+)
+def test_a_step_in_the_background_is_told_what_to_share(body: str, taken: str) -> None:
+    script = make_script(body.replace("{}", "-K1"), "#SBATCH -N1 -n4 --gres=gpu:4")
+    found = [x.message for x in check(script) if x.rule.id == "step-takes-all"]
+    message = f"an srun in the background takes all {taken} of its nodes, and the next one waits"
+    assert found == [message] * bool(taken)
+    assert import_script(script).body or body.count("srun") == 1
+
+
+@pytest.mark.parametrize("last", ["echo done >> log", "cp a b", "python t.py | tee log"])
+def test_a_fix_for_an_exit_code_ends_the_script_at_no_other_line(last: str) -> None:
+    fixes = fixes_of(f"grep -q a b\npython t.py\n{last}", "#SBATCH -N1")
+    (fix,) = [fix for rule, fix in fixes.items() if rule in ("hidden-exit", "tee-status")]
+    assert "|| status=$? behind" in fix and "exit ${status:-0} at the end" in fix
+    assert not re.search(r"set -\w*e", fix)
+
+
+@pytest.mark.parametrize(
+    ("options", "meets"),
+    [
+        ("--master-addr=$A --master-port=$P", False),
+        ("--nnodes=4 --rdzv-endpoint=$A:$P", False),  # which is static without a backend
+        (f"--nnodes=4 {C10D} --rdzv-endpoint=$A:$P", True),
+        ("--nnodes=4 --node-rank=$SLURM_NODEID --master-addr=$A", True),
+    ],
+)
+def test_agents_are_told_how_to_meet_where_they_do_not(options: str, meets: bool) -> None:
+    fix = fixes_of(f"srun -K1 torchrun {options} t.py", "#SBATCH -N2 --ntasks-per-node=1")
+    assert ("--rdzv-backend=c10d" not in fix["other-nnodes"]) is meets

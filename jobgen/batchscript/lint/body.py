@@ -72,7 +72,7 @@ def _check_hidden_exit(script: Script) -> Iterator[Fault]:
     called = [x.blocks for x in script.expanded if x.name == command.function != ""]
     around = chain(command.blocks, *called)
     once = [x.blocks[-1:] for x in script.expanded if FORMS["once"].fullmatch(" ".join(x.texts))]
-    turns = any((x,) not in once for x in around if x.opener in ("for", "while", "until"))
+    turns = any((x,) not in once for x in around if FORMS["loop"].fullmatch(x.opener))
     if later:
         name, line = later[-1].name.split("\n")[0], later[-1].line
         message = f"its exit code is lost: the lines up to '{name}' in line {line} set the job's"
@@ -104,8 +104,7 @@ def _find_end(command: Command, later: list[Command]) -> str:
     texts = [" ".join(item.texts) for item in later]
     if command.openers & {"(", "{"} and not command.function and "wait" in texts:
         return "beside"
-    saves = FORMS["saves"].match("\n".join([command.end, *texts]))
-    return "saves" if saves else command.end
+    return command.end
 
 
 @rule("no-wait")

@@ -105,8 +105,14 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script) if script.nodes else ():
         if wrong := _compare_nodes(agent, starts, script.nodes):
             others = f"tell {agent.name} the number of nodes, its own, and the first one's address"
-            own = "" if agent.name == "torchrun" else others
+            own = _fix_torchrun(agent) if agent.name == "torchrun" else others
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
+
+
+def _fix_torchrun(agent: Agent) -> str:
+    """Return what agents need beside --nnodes to meet; nothing where they know one another."""
+    told = agent.tell("--rdzv-backend") or "$" in agent.tell("rank")
+    return "" if told else vars(WHY)["nnodes torchrun"]
 
 
 def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 from jobgen.batchscript.bash import Command, Word
 from jobgen.batchscript.launchers import unwrap
@@ -77,16 +77,34 @@ def _judge_address(script: Script, word: Word) -> str:
 
 @rule("step-takes-all")
 def _find_beside(script: Script) -> Iterator[Fault]:
-    steps = [command for command in script.commands if command.name == "srun"]
+    steps = [x for x in script.commands if x.name in ("srun", "wait") and "if" not in x.openers]
     for index, command in enumerate(steps):
-        if command.end != "&" or "if" in command.openers or _has(command, "shares"):
-            continue
-        nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
+        taken = _list_taken(script, command) if command.end == "&" else ""
+        nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes) if taken else 0
         placed = nodes < script.nodes or _has(command, "placed")
-        if any(not (placed and _has(item, "part")) for item in steps[index + 1 :]):
-            message = "an srun in the background takes all of its nodes, and the next one waits"
-            yield mark(command.place, message)
+        later = _list_until_wait(command, steps, steps[index + 1 :])
+        if taken and any(not (placed and _has(item, "part")) for item in later):
+            message = f"an srun in the background takes all {taken} of its nodes"
+            yield mark(command.place, f"{message}, and the next one waits")
             return
+
+
+def _list_until_wait(command: Command, steps: list[Command], rest: list[Command]) -> list[Command]:
+    """List the steps that come before the next wait, with those of a loop's next turn."""
+    own = [x for x in command.blocks[-1:] if FORMS["loop"].fullmatch(x.opener)]
+    turns = [x for x in steps if own and own[0] in x.blocks]
+    coming = [*(x for x in rest if x in turns), *turns, *rest]
+    near = takewhile(lambda x: x.name == "srun", coming)
+    return [x for x in near if "--overlap" not in x.texts]  # which waits for none
+
+
+def _list_taken(script: Script, command: Command) -> str:
+    """Return what a step takes all of, which it has not been told to share."""
+    if not _has(command, "shares"):
+        return "CPUs"
+    # Each task's, where the job's own options share them out; a step has those options, too.
+    shared = FORMS["shares-gpus"].search("\n".join([" ".join(command.texts), script.text]))
+    return "" if shared or not script.request.gpus else "GPUs"
 
 
 def _has(command: Command, kind: str) -> bool:
