@@ -140,8 +140,7 @@ class Command(NamedTuple):
 
     def variables(self) -> Iterator[tuple[str, Word, str]]:
         """Name, word and raw value of each variable that the command sets, exported or not."""
-        declared = self.name in DECLARES
-        for word in (*self.assignments, *(self.words[1:] if declared else ())):
+        for word in (*self.assignments, *(self.words[1:] if self.name in DECLARES else ())):
             if match := _ASSIGNMENT.match(word.raw):
                 yield match[1], word, word.raw[match.end() :]
 

@@ -98,11 +98,15 @@ def _find_alone(path: str, size: JobSize) -> list[Remark]:
     sure = [one for one in check_program(path, several) if one.certain]
     remarks = [one for one in sure if one.rule in ("no-process-group", "untold-rank")]
     if size.world_size or not remarks:
-        looks = [] if size.world_size else check_program(path, size._replace(world_size=1))
-        idle = [one for one in looks if one.rule == "idle-gpus"]
-        return remarks + [make_remark("idle-gpus.one", *one[:2], gpus=size.gpus) for one in idle]
+        return remarks if size.world_size else _find_idle(path, size)
     drives = read_form("several-gpus").search(read(path).text)
     return [] if drives else [make_remark("idle-gpus.alone", path, gpus=size.gpus)]
+
+
+def _find_idle(path: str, size: JobSize) -> list[Remark]:
+    """Return that each process of a program drives one GPU, where one process has several."""
+    idle = [x for x in check_program(path, size._replace(world_size=1)) if x.rule == "idle-gpus"]
+    return [make_remark("idle-gpus.one", *one[:2], gpus=size.gpus) for one in idle]
 
 
 def check_wrapper(path: str, size: JobSize) -> list[Remark]:

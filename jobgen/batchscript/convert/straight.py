@@ -72,8 +72,7 @@ def _is_joined(before: Command, command: Command) -> bool:
 
 def _check_command(command: Command) -> None:
     """Raise NotStraightError for what changes how bash reads the lines after it."""
-    read = FORMS["unread"].sub("", command.active)
-    own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", read)
+    own = re.search(rf"\$\{{!|{FORMS['itself'].pattern}", FORMS["unread"].sub("", command.active))
     quiet = command.name in purposes.PRINTS and all(map(purposes.is_quiet, command.redirects))
     passed = [word for word in command.all_words if re.search(r"(^|[=,])[<>]\(", word.raw)]
     left = FORMS["left"].fullmatch(" ".join(command.texts))
@@ -226,8 +225,7 @@ def split_assignments(launch: Statement) -> tuple[list[Statement], Statement]:
     refuse(launch.line, WHY.LAUNCH, not command.words, command.list_set() & later)
     text = " ".join(["export", *(word.raw for word in command.assignments)])
     export = Statement("export", tuple(parse(text, launch.line)), text)
-    bare = command._replace(assignments=())
-    return [export], launch._replace(commands=(bare, *others))
+    return [export], launch._replace(commands=(command._replace(assignments=()), *others))
 
 
 def _read_group(script: Script, group: list[Command]) -> Iterator[Statement]:

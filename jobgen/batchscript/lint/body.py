@@ -102,9 +102,8 @@ def _find_beside(script: Script) -> Iterator[Fault]:
 def _find_end(command: Command, later: list[Command]) -> str:
     """Return what comes behind a command, or behind the group that it is part of."""
     texts = [" ".join(item.texts) for item in later]
-    if command.openers & {"(", "{"} and not command.function and "wait" in texts:
-        return "beside"
-    return command.end
+    grouped = command.openers & {"(", "{"} and not command.function
+    return "beside" if grouped and "wait" in texts else command.end
 
 
 @rule("no-wait")
@@ -218,14 +217,6 @@ def _list_piped(commands: list[Command], kind: str) -> list[Command]:
     return [command for command, texts in pairs if FORMS[kind].match(" ".join(texts))]
 
 
-@rule("held-output")
-def _find_held_output(script: Script) -> Iterator[Fault]:
-    for started, _ in script.launches:
-        words = " ".join(word.text for word in started.runner)
-        if FORMS["holds-output"].match(words) and _matters(started):
-            yield mark(started.runner[0], "conda shows none of its output until it has ended")
-
-
 @rule("no-command")
 def _find_no_command(script: Script) -> Iterator[Fault]:
     odd = [item for item in script.commands if _is_odd(script, item)]
@@ -235,13 +226,6 @@ def _find_no_command(script: Script) -> Iterator[Fault]:
         above = "\n".join(script.lines[: command.line])
         kinds = (kind for kind in ("commented", "doubled", "assigned") if FORMS[kind].search(above))
         yield mark(command.place, message, vars(WHY).get(next(kinds, name), ""))
-
-
-@rule("array-commas")
-def _find_commas(script: Script) -> Iterator[Fault]:
-    for _, word, raw in script.variables():
-        if FORMS["commas"].fullmatch(raw):
-            yield mark(word, "each word of this array but the last keeps its comma")
 
 
 def _is_odd(script: Script, command: Command) -> bool:

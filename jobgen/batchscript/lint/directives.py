@@ -40,7 +40,7 @@ NO_SHEBANG, SECRET, LINE_ENDS = rule("no-shebang")(), rule("secret")(), rule("cr
 
 
 def _judge_stray(script: Script, item: DirectiveOption) -> Fault:
-    """Say what the scheduler makes of a word that is no option."""
+    """Say what the scheduler makes of a word that stands in place of an option."""
     word, meant = item.option, script.find_torn(item.option)
     refuses = f", so {script.can.title} refuses the script"
     if not meant:

@@ -111,8 +111,8 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
 
 def _fix_torchrun(agent: Agent) -> str:
     """Return what agents need beside --nnodes to meet; nothing where they know one another."""
-    told = agent.tell("--rdzv-backend") or "$" in agent.tell("rank")
-    return "" if told else vars(WHY)["nnodes torchrun"]
+    meets = agent.tell("--rdzv-backend") or "$" in agent.tell("rank")
+    return "" if meets else vars(WHY)["nnodes torchrun"]
 
 
 def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
@@ -180,24 +180,6 @@ def _list_numbered(script: Script) -> Iterator[tuple[Word, str]]:
     if not FORMS["step"].search(script.text):  # which numbers them anew, but not in a container
         yield from ((word, WHY.SETS) for _, word, _ in script.variables())
     yield from ((word, WHY.HANDS_ON) for x in script.launches for word in x.started.wrapper)
-
-
-@rule("same-gpu")
-def _find_same_gpu(script: Script) -> Iterator[Fault]:
-    launches = [*reach.list_run(script)] if script.nodes == 1 < _count_gpus(script) else []
-    match = FORMS["same-gpu"].search("".join(map(_write_line, launches)))
-    chosen = FORMS["tells-gpu"].search("\n".join([join_acting(script), *script.beside.values()]))
-    if match and not chosen:
-        launch = launches[match.string.count("\n", 0, match.end())]
-        yield mark(launch.place, "this and those beside it take the same GPU of several")
-
-
-def _write_line(launch: LaunchCommand) -> str:
-    """Write a command as a line: the blocks around it, & or -, and its words, ! before a launch."""
-    started, command = launch
-    around = "".join(f"{block.opener}{block.start} " for block in command.blocks)
-    words = " ".join(["!"] * started.is_launched + started.texts).split()
-    return f"{around}{'&' if command.end == '&' else '-'} {' '.join(words)}\n"
 
 
 def _count_gpus(script: Script) -> int:
