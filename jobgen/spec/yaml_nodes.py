@@ -25,14 +25,7 @@ _NO_TAGS = "write the value itself, or extends: FILE for another spec"
 _MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
 
 
-class _Shown:
-    """What prints as what it holds."""
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({vars(self)})"
-
-
-class Scalar(_Shown):
+class Scalar:
     """One value: its text as written (quotes and folding undone) and what YAML 1.2 calls it.
 
     `kind` is str, int, float, bool or null.
@@ -44,7 +37,7 @@ class Scalar(_Shown):
         self.kind = kind
 
 
-class Sequence(_Shown):
+class Sequence:
     """A list of nodes."""
 
     kind, text = "list", ""
@@ -54,7 +47,7 @@ class Sequence(_Shown):
         self.items = items
 
 
-class Mapping(_Shown):
+class Mapping:
     """Nodes by key, in document order; `keys` holds each key's own place."""
 
     kind, text = "map", ""
@@ -63,6 +56,9 @@ class Mapping(_Shown):
         self.where = where
         self.items: dict[str, Node] = {}
         self.keys: dict[str, Position] = {}
+
+    def __repr__(self) -> str:
+        return f"Mapping({self.keys})"
 
     def copy(self) -> Mapping:
         """Return the same entries, to be changed: an alias may share this mapping."""
