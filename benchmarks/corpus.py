@@ -28,7 +28,7 @@ FACTS = ROOT / "tests" / "batchscript" / "corpus.tsv"
 FINDINGS = ROOT / "tests" / "batchscript" / "findings.tsv"
 GRADED = ("later", "unseen", "second", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 GRADED += ("eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth")
-GRADED += ("seventeenth",)
+GRADED += ("seventeenth", "eighteenth", "nineteenth")
 VERDICTS = ("clean", "kept", "refused", "unread")
 
 
