@@ -125,6 +125,7 @@ class Agent(NamedTuple):
     def count_processes(self) -> int:
         """How many processes it starts on a node; 0 where only the job knows."""
         count = read_number(self.tell("processes") or ("1" if self.name == "torchrun" else ""))
+        count = count or len(WORDS["included"].findall(self.tell("--include")))
         total = "total" in _TABLE["agent_options"][self.words]
         return count // (read_number(self.nodes) or 1) if total else count
 

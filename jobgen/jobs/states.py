@@ -111,13 +111,11 @@ def judge(left: Traces, answer: SchedulerAnswer) -> tuple[State, bool]:
     listed = answer.find_state(left, first=left.over)
     silent = "the scheduler does not answer" if answer.silence else answer.doubt  # said once
     why = silent or "the scheduler no longer knows it"
-    if listed is None:
-        state = _judge(_Seen(left, ("silent" if answer.doubt else "gone",), why=why))
-    else:
-        state = _judge(_Seen(left, (listed.name, "ended" * listed.ended), listed, why))
     certain = left.over and not answer.silence
-    both = listed is not None and listed.ended and state.ended
-    return state, certain if listed is None or listed.name == "unknown" else both
+    if listed is None:
+        return _judge(_Seen(left, ("silent" if answer.doubt else "gone",), why=why)), certain
+    state = _judge(_Seen(left, (listed.name, "ended" * listed.ended), listed, why))
+    return state, certain if listed.name == "unknown" else listed.ended and state.ended
 
 
 def _look_at_process(job: JobRecord) -> str:

@@ -1258,10 +1258,9 @@ def test_arguments_and_a_script_that_submits_itself_are_lost_by_name() -> None:
     assert [(left.line, left.kind) for left in imported.left] == noted
 
 
-@pytest.mark.parametrize("body", ["sbatch next.sh", "[ $N -lt 5 ] && sbatch -J next job.sbatch"])
-def test_a_job_that_submits_the_next_one_is_named_with_what_a_chain_is(body: str) -> None:
-    (left,) = import_body(f"python t.py\n{body}", ONE_GPU).left
-    assert (left.line, left.text) == (5, body.partition("&& ")[2] or body)
+def test_a_job_that_submits_the_next_one_is_named_with_what_a_chain_is() -> None:
+    (left,) = import_body("python t.py\nsbatch -J next next.sh", ONE_GPU).left
+    assert (left.line, left.text) == (5, "sbatch -J next next.sh")
     assert "on_walltime: {then: resubmit}" in left.reason
 
 
@@ -2714,3 +2713,13 @@ def test_a_variable_is_set_behind_the_lines_that_read_what_it_was(
     environment = yaml.safe_load(imported.yaml)["environment"]
     assert environment.get("variables") == variables
     assert ("export A=1" in environment["setup"]) is (variables != {"A": "1"})
+
+
+def test_a_chain_by_hand_is_named_with_the_key_that_replaces_it() -> None:
+    body = "python t.py\nif [ $RUN -lt 5 ]; then\nqsub -v RUN=$((RUN+1)) chain.pbs\nfi\n"
+    head = "#!/bin/bash\n#PBS -l select=1:ncpus=4\ncd $PBS_O_WORKDIR\n"
+    left = {one.reason: one.text for one in import_script(Script("chain.pbs", head + body)).left}
+    assert left[WHY.FROM_OUTSIDE] == "$RUN"
+    assert left[WHY.SUBMITS_MORE].startswith("qsub")
+    maker = "#!/bin/bash\ncp $0 out/\ncat > a.sh <<E\n#SBATCH -N1\nE\nsbatch a.sh\n"
+    assert "submits others" in refusal_of(Script("job.sh", maker))

@@ -1140,15 +1140,41 @@ def test_a_fix_for_an_exit_code_ends_the_script_at_no_other_line(last: str) -> N
     assert not re.search(r"set -\w*e", fix)
 
 
+@pytest.mark.parametrize("options", ["--master-addr=$A", "--nnodes=4 --rdzv-endpoint=$A:$P"])
+def test_agents_are_told_all_that_they_need_to_meet(options: str) -> None:
+    fix = fixes_of(f"srun -K1 torchrun {options} t.py", "#SBATCH -N2 --ntasks-per-node=1")
+    assert "--rdzv-backend=c10d with the first node's address" in fix["other-nnodes"]
+    assert "in place of --master-addr, --master-port and --node-rank" in fix["other-nnodes"]
+
+
 @pytest.mark.parametrize(
-    ("options", "meets"),
+    ("body", "idle"),
     [
-        ("--master-addr=$A --master-port=$P", False),
-        ("--nnodes=4 --rdzv-endpoint=$A:$P", False),  # which is static without a backend
-        (f"--nnodes=4 {C10D} --rdzv-endpoint=$A:$P", True),
-        ("--nnodes=4 --node-rank=$SLURM_NODEID --master-addr=$A", True),
+        ("export CUDA_VISIBLE_DEVICES=0,1\npython t.py", True),
+        ('export CUDA_VISIBLE_DEVICES="0"\ntorchrun --nproc-per-node=1 t.py', True),
+        ("CUDA_VISIBLE_DEVICES=0 python a.py\npython t.py", False),
+        ("CUDA_VISIBLE_DEVICES=0,1 python a.py &\nCUDA_VISIBLE_DEVICES=2,3 python b.py", False),
+        ("for i in 0 1 2 3; do CUDA_VISIBLE_DEVICES=$i python a.py & done", False),
+        ("export CUDA_VISIBLE_DEVICES=0\nunset CUDA_VISIBLE_DEVICES\npython t.py", False),
+        ("export CUDA_VISIBLE_DEVICES=0\nsrun -K1 python t.py", False),  # which gives its own
+        ("export CUDA_VISIBLE_DEVICES=0,1,2,3\npython t.py", False),
+        ("torchpack dist-run -np 1 python t.py", True),
+        ("torchpack dist-run -np 4 python t.py", False),
+        ("deepspeed --include localhost:0,1 t.py", True),
+        ("deepspeed --include localhost:0,1,2,3 t.py", False),
     ],
 )
-def test_agents_are_told_how_to_meet_where_they_do_not(options: str, meets: bool) -> None:
-    fix = fixes_of(f"srun -K1 torchrun {options} t.py", "#SBATCH -N2 --ntasks-per-node=1")
-    assert ("--rdzv-backend=c10d" not in fix["other-nnodes"]) is meets
+def test_what_sees_a_part_of_the_gpus_idles_the_others(body: str, idle: bool) -> None:
+    assert ("idle-gpus" in fixes_of(body, "#SBATCH -N1 --gres=gpu:4")) is idle
+
+
+@pytest.mark.parametrize(
+    ("asked", "body", "meets"),
+    [
+        ("--gres=gpu:1", "export MASTER_PORT=29500\npython t.py", True),
+        ("--gres=gpu:2", "export MASTER_PORT=29500\npython t.py", True),
+        ("--gres=gpu:2 --mem=0", "export MASTER_PORT=29500\npython t.py", False),  # a whole node
+    ],
+)
+def test_a_port_is_met_only_by_jobs_that_share_a_node(asked: str, body: str, meets: bool) -> None:
+    assert ("fixed-port" in fixes_of(body, f"#SBATCH -N1 {asked}")) is meets

@@ -130,7 +130,8 @@ def _list_outside(script: Script) -> set[str]:
     commands = [launch.command for launch in script.launches]
     files = [x for x in commands if not FORMS["evaluates"].match(" ".join(x.texts))]
     text = " ".join(FORMS["unread"].sub("", x.active) for x in commands if x.name not in PRINTS)
-    read = {x for x in FORMS["without-default"].findall(text) if not straight.is_common(x)}
+    asked = FORMS["without-default"].findall(text) + FORMS["compared"].findall(script.text)
+    read = {x for x in asked if not straight.is_common(x)}
     known = straight.list_set(script).union(x for _, x, _ in straight.list_submitted(script))
     return set() if any(map(reads_settings, files)) else read - known
 

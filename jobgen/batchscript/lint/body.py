@@ -101,9 +101,8 @@ def _find_beside(script: Script) -> Iterator[Fault]:
 
 def _find_end(command: Command, later: list[Command]) -> str:
     """Return what comes behind a command, or behind the group that it is part of."""
-    texts = [" ".join(item.texts) for item in later]
-    grouped = command.openers & {"(", "{"} and not command.function
-    return "beside" if grouped and "wait" in texts else command.end
+    grouped = not command.function and {"(", "{"} & command.openers
+    return "beside" if grouped and "wait" in [x.name for x in later] else command.end
 
 
 @rule("no-wait")

@@ -105,14 +105,8 @@ def _find_other_nnodes(script: Script) -> Iterator[Fault]:
     for launch, agent, starts in reach.list_agents(script) if script.nodes else ():
         if wrong := _compare_nodes(agent, starts, script.nodes):
             others = f"tell {agent.name} the number of nodes, its own, and the first one's address"
-            own = _fix_torchrun(agent) if agent.name == "torchrun" else others
+            own = "" if agent.name == "torchrun" else others
             yield mark(agent.find("nodes") or launch.place, f"{agent.name} {wrong}", fix=own)
-
-
-def _fix_torchrun(agent: Agent) -> str:
-    """Return what agents need beside --nnodes to meet; nothing where they know one another."""
-    meets = agent.tell("--rdzv-backend") or "$" in agent.tell("rank")
-    return "" if meets else vars(WHY)["nnodes torchrun"]
 
 
 def _compare_nodes(agent: Agent, starts: reach.Reach, nodes: int) -> str:
@@ -160,6 +154,9 @@ def _find_idle_gpus(script: Script) -> Iterator[Fault]:
         place = script.launches[counts.index(most)].place
         of = format_count(int(most), "process", "processes")
         yield mark(place, f"{of} on each node, which has {gpus} GPUs")
+    named = FORMS["names-gpus"].match("\n".join([script.text, *script.beside.values()]))
+    if named and (count := named[1].count(",") + 1) < gpus:
+        yield Fault(named[0].count("\n") + 1, 1, f"{count} of {gpus} GPUs are named", WHY.NAMED)
 
 
 @rule("few-gpus")

@@ -42,7 +42,8 @@ def _has_whole_nodes(script: Script) -> bool:
     request = script.request
     wide = (request.gpus >= 4, request.cpus >= 64, request.nodes > 1 and request.tasks >= 4)
     alone = (script.value("--exclusive") is not None, "excl" in script.resource("place"))
-    return any((*wide, *alone, script.resource("filesystems")))  # of a site that shares none
+    whole = (script.value("--mem") == "0", script.resource("filesystems"))  # of a site
+    return any((*wide, *alone, *whole))
 
 
 def _list_ports(script: Script) -> Iterator[Word]:
@@ -79,8 +80,10 @@ def _judge_address(script: Script, word: Word) -> str:
 def _find_beside(script: Script) -> Iterator[Fault]:
     steps = [x for x in script.commands if x.name in ("srun", "wait") and "if" not in x.openers]
     for index, command in enumerate(steps):
-        taken = _list_taken(script, command) if command.end == "&" else ""
-        nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes) if taken else 0
+        if (command.name, command.end) != ("srun", "&"):
+            continue
+        taken = _list_taken(script, command)
+        nodes = unwrap(command.words).launchers[0].read_count("nodes", script.nodes)
         placed = nodes < script.nodes or _has(command, "placed")
         later = _list_until_wait(command, steps, steps[index + 1 :])
         if taken and any(not (placed and _has(item, "part")) for item in later):
@@ -90,12 +93,11 @@ def _find_beside(script: Script) -> Iterator[Fault]:
 
 
 def _list_until_wait(command: Command, steps: list[Command], rest: list[Command]) -> list[Command]:
-    """List the steps that come before the next wait, with those of a loop's next turn."""
+    """List the steps before the next wait, with a loop's next turn; those that overlap aside."""
     own = [x for x in command.blocks[-1:] if FORMS["loop"].fullmatch(x.opener)]
-    turns = [x for x in steps if own and own[0] in x.blocks]
-    coming = [*(x for x in rest if x in turns), *turns, *rest]
-    near = takewhile(lambda x: x.name == "srun", coming)
-    return [x for x in near if "--overlap" not in x.texts]  # which waits for none
+    turns = [x for x in steps if {*own} & {*x.blocks}]
+    coming = [*filter(turns.__contains__, rest), *turns, *rest]
+    return [x for x in takewhile(lambda x: x.name == "srun", coming) if "--overlap" not in x.texts]
 
 
 def _list_taken(script: Script, command: Command) -> str:
