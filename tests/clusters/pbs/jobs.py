@@ -64,7 +64,7 @@ class Job:
     rerun: bool = False  # when it ends it goes back to the queue
     deleted: bool = False
     dependencies: list[tuple[str, str]] = field(default_factory=list)  # kind and job: not yet met
-    dropped: bool = False  # its dependencies could not be met
+    dropped: bool = False  # its dependencies could not be met: who waits for it goes, too
     stuck: bool = False  # it failed to start too often
 
     @property

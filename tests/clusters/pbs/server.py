@@ -127,6 +127,7 @@ class Server(Scheduler):
         elif job.state == "E":
             raise RefusedError(BAD_STATE, f"Request invalid for state of job {job.id}")
         else:
+            job.dropped = bool(job.dependencies)  # who waits for one that waits goes with it
             self.finish(job, None)
 
     def do_signal(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
