@@ -58,14 +58,14 @@ def test_what_is_decided(walltime: str, scheduler: str, chain: Chain) -> None:
         (
             spec("{notice: 2h}"),
             "slurm",
-            "5:23: on_walltime.notice: the notice is 02:00:00 before the end, and the walltime is "
-            "not longer; write e.g. notice: 1m, or a longer walltime",
+            "5:23: on_walltime.notice: the walltime must be longer than the notice (02:00:00); "
+            "write e.g. notice: 1m, or a longer walltime",
         ),
         (
             spec("{}").replace("2h", "5m"),
             "local",
-            "5:14: on_walltime.notice: the notice is 00:05:00 before the end, the default, and "
-            "the walltime is not longer; write e.g. notice: 1m, or a longer walltime",
+            "5:14: on_walltime.notice: the walltime must be longer than the notice (00:05:00, the "
+            "default); write e.g. notice: 1m, or a longer walltime",
         ),
         (
             spec("{notice: 20h}").replace("2h", "2d"),

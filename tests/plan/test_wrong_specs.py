@@ -26,7 +26,10 @@ REFUSED = {
     "PATH": (("", "environment: {variables: {PATH: /x:$PATH}}\n"), "find no command; write {val"),
     "a quote": (("", "environment: {setup: 'echo \"hi'}\n"), "unexpected EOF while looking"),
     "if": (("", "environment: {setup: 'if true; then a'}\n"), "syntax error"),
-    "notice": (("", "on_walltime: {notice: 3h}\n"), "the walltime is not longer; write e.g."),
+    "notice": (
+        ("", "on_walltime: {notice: 3h}\n"),
+        "the walltime must be longer than the notice (",
+    ),
     "another queue's GPUs": (
         (
             "scheduler: slurm\nresources: {",
@@ -126,6 +129,6 @@ def test_a_refusal_hides_no_warning(tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text("")
         checked, rendered = jobgen("check"), jobgen("render")
     assert checked.code == rendered.code == 3
-    for part in ("the walltime is not longer", few, shared):
+    for part in ("the walltime must be longer", few, shared):
         assert part in checked.err
-    assert "the walltime is not longer" in rendered.err
+    assert "the walltime must be longer" in rendered.err
