@@ -127,7 +127,7 @@ def qstat(**attributes: object) -> str:
         ({"job_state": "H"}, ("queued", "the job is held by PBS")),
         (
             {"job_state": "H", "comment": "Not Running: no node", "Hold_Types": "u"},
-            ("queued", "the job is held by its owner"),
+            ("queued", "the job is held by its owner: release it with qrls"),
         ),
         (
             {"job_state": "H", "comment": "job held, too many failed attempts to run"},
@@ -135,7 +135,11 @@ def qstat(**attributes: object) -> str:
         ),
         (
             {"job_state": "H", "depend": "afterok:1", "Hold_Types": "us"},
-            ("queued", "it waits for another job: afterok:1; the job is held by its owner"),
+            (
+                "queued",
+                "it waits for another job: afterok:1; the job is held by its owner: "
+                "release it with qrls",
+            ),
         ),
         ({"job_state": "W"}, ("queued", "")),
         ({"job_state": "R", "comment": "Job run at noon"}, ("running", "")),
@@ -803,7 +807,7 @@ def test_an_array_that_is_held_says_so_also_where_some_tasks_have_ended(
     array = job("7[].pbs", kind="pbs", tasks=3)
     lines = "Job Id: 7[].pbs|job_state=H|Hold_Types=u|comment=Job Array Began at noon\n"
     scheduler.says("qstat", lines + "".join(f"Job Id: 7[{i}].pbs|job_state=Q\n" for i in range(3)))
-    held = "the job is held by its owner"
+    held = "the job is held by its owner: release it with qrls"
     for word, begun in (("queued", ""), ("running", "1 done, 2 queued; ")):
         if begun:
             attempt(array.task(0), "done 0")
@@ -1032,7 +1036,7 @@ def test_a_job_that_waits_for_others_names_them_and_how_they_stand(
     assert jobgen("status", "9") == (0, f"queued\n{told}\n", "")
     if kind == "pbs":
         scheduler.says("qstat", answer.replace("|depend", "|Hold_Types=us|depend"))
-        held = f"{told}; the job is held by its owner\n"
+        held = f"{told}; the job is held by its owner: release it with qrls\n"
         assert jobgen("status", "9") == (0, f"queued\n{held}", "")
     attempt(job("8", name="fourth", kind=kind), "failed 3")
     needs = "--dependency=afterok:8" if kind == "slurm" else "depend=afterok:8"

@@ -110,7 +110,7 @@ def _read_hold(job: dict[str, str]) -> str:
     if job.get("job_state") != "H":
         return ""
     depend = job.get("depend", "")
-    by = {"u": "its owner", "o": "an operator", "s": "the system"}
+    by = {"u": "its owner: release it with qrls", "o": "an operator", "s": "the system"}
     hold = next((by[kind] for kind in job.get("Hold_Types", "") if kind in by), "")
     waits = [f"{base.DEPENDENT}: {depend}"] if depend else []
     if not depend or hold not in ("", "the system"):  # which holds what waits
