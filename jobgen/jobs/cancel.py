@@ -115,9 +115,14 @@ def _read_refusal(
     if len(group) > 1 or not over(answer.words):
         raise RefusedError(answer.refusal(command))
     # Those of a chain that have ended already do not matter, as long as one has not.
-    if len(answer.words.splitlines()) >= len(ids):
+    if len(answer.words.splitlines()) >= len(ids) and not _may_go_on(job):
         raise RefusedError(f"job {job.id} has already ended")
     return {}
+
+
+def _may_go_on(job: JobRecord) -> bool:
+    """Return whether a chain was to go on, and it is not known yet that it does not."""
+    return read_traces(job).word == "continued" and not read_state(job).ended
 
 
 def _find_named(jobs: Iterable[JobRecord], words: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from support import ROOT, edited, jobgen, plan_of
 from jobgen import process, schedulers
 from jobgen.jobs import find, status, watch
 from jobgen.jobs.record import JobRecord
-from jobgen.jobs.run_folder import find_tracked, note_cancel
+from jobgen.jobs.run_folder import find_tracked
 from jobgen.plan.plan import NodeGroup
 from jobgen.process import CommandResult
 from jobgen.rendering import header
@@ -1174,7 +1174,8 @@ def test_a_cancelled_chain_that_its_scheduler_has_forgotten_is_cancelled(
     (attempt(chain, "continued 0") / "job").write_text("8.pbs\n")
     scheduler.says("qstat", "", words="qstat: Unknown Job Id 8.pbs")
     assert jobgen("status", "8").out.startswith("unknown\n")
-    note_cancel(chain)
+    scheduler.says("qdel", "", words="qdel: Unknown Job Id 9.pbs")
+    assert jobgen("cancel", "8").err == "long 8.pbs: cancelled\n"
     assert jobgen("status", "8").out == "cancelled\n"
 
 
