@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Iterable, Iterator
+from functools import cache
 from glob import escape, iglob
 
 from jobgen.jobs.files import RUNS, read_if_left
-from jobgen.jobs.queries import SchedulerAnswer
+from jobgen.jobs.queries import GONE, SchedulerAnswer
 from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
 from jobgen.jobs.run_folder import list_chain, read_traces
 from jobgen.records import NamedTuple
 from jobgen.schedulers import SCHEDULERS
 from jobgen.schedulers.base import DEPENDENT, ENDED, State
 
-_HasGone = Callable[[str], bool]  # whether a job that has not begun has ended, by its id
 _DEPENDENCY = re.compile(r"\b(after\w*):([^,?\s@]+)")
 
 
@@ -34,61 +33,69 @@ class _Other(NamedTuple):
     @property
     def is_unmet(self) -> bool:
         """Whether it has not ended as it was to."""
-        return self.kind == "afterok" and self.word in {*ENDED} - {"done"}
+        return self.kind == "afterok" and self.word in {*ENDED, GONE} - {"done"}
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it ended before: PBS deletes who waits for it, or lets it wait without end."""
+        return self.word in ("cancelled", GONE) and not self.begun
 
 
 def name_others(
-    job: JobRecord, state: State, answer: SchedulerAnswer | None, *, begun: bool, alone: bool
+    job: JobRecord, state: State, answer: SchedulerAnswer | None, *, begun: bool
 ) -> State:
     """Add which jobs a job waits for and how they stand, or which it needed to end well.
 
-    Of those not begun the scheduler's answer may tell; of others than it was asked about, it is
-    asked for a job that is looked at `alone`.
+    Of those not begun the scheduler's answer may tell.
     """
     if state.name == "queued" and state.reason.startswith(DEPENDENT):
-        has_gone = partial(_has_gone, job.scheduler, answer, ask=alone)
-        others = [*_list_lost_links(job, state.reason, has_gone), *_list_others(job, has_gone)]
+        others = [*_list_lost_links(job, state.reason, answer), *_list_others(job, answer)]
         waits = _describe_wait(job, others)
         return state._replace(reason=re.sub("[^;]*", waits, state.reason, count=1))
     if begun or state.name not in ("cancelled", "unknown"):
         return state
-    reasons = filter(None, [state.reason, find_unmet(job)])
+    reasons = filter(None, [state.reason, _tell_unmet(job, _list_others(job, answer))])
     return state._replace(reason="; ".join(reasons))
 
 
 def _describe_wait(job: JobRecord, others: list[_Other]) -> str:
     """Say for which jobs one waits, and whether it does so in vain."""
-    unmet = next((f"it needed {other}" for other in others if other.is_unmet), "")
-    if SCHEDULERS[job.scheduler].can.deletes_waiting and not unmet:
-        # PBS lets who waits for a job that ends before it begins wait without end, whatever for.
-        lost = (one for one in others if one.word == "cancelled" and not one.begun)
-        unmet = next((f"it waits for {other}, which never began" for other in lost), "")
-    if unmet:  # the scheduler may keep it waiting all the same
+    if unmet := _tell_unmet(job, others):  # the scheduler may keep it waiting all the same
         return f"{unmet}, so it never starts: cancel it"
     return f"it waits for {', '.join(map(str, others))}" if others else DEPENDENT
 
 
 def find_unmet(job: JobRecord) -> str:
-    """Return which job has not ended well that this one needed; empty if all may have."""
-    return next((f"it needed {other}" for other in _list_others(job) if other.is_unmet), "")
+    """Return which job has not ended as this one needed, by its files; empty if all may have."""
+    return _tell_unmet(job, _list_others(job))
 
 
-def _list_lost_links(job: JobRecord, reason: str, has_gone: _HasGone) -> Iterator[_Other]:
+def _tell_unmet(job: JobRecord, others: Iterable[_Other]) -> str:
+    vain = SCHEDULERS[job.scheduler].can.deletes_waiting
+    for other in others:
+        if other.is_unmet or (vain and other.never_began):
+            return f"it needed {other}{', which never began' * (not other.is_unmet)}"
+    return ""
+
+
+def _list_lost_links(
+    job: JobRecord, reason: str, answer: SchedulerAnswer | None
+) -> Iterator[_Other]:
     """Yield the jobs of a chain that are gone, and for which its next one waits in vain."""
     chain = {*map(folder_name, list_chain(job))}
     for kind, job_id in list_dependencies(reason):
-        if folder_name(job_id) in chain and has_gone(job_id):
-            yield _Other(kind, f"job {job_id}", "cancelled")
+        if answer and folder_name(job_id) in chain and (word := answer.find_end(job_id)):
+            yield _Other(kind, f"job {job_id}", word)
 
 
-def _list_others(job: JobRecord, has_gone: _HasGone | None = None) -> Iterator[_Other]:
+def _list_others(job: JobRecord, answer: SchedulerAnswer | None = None) -> Iterator[_Other]:
     """Yield each job that this one waits for; of those not begun, the scheduler may tell."""
     for kind, job_id in _read_dependencies(job):
         other = _find_recorded(job.folder, job_id) or _find_chain(job, job_id)
         if other is None:
             yield _Other(kind, f"job {job_id}")
         else:
-            yield _look_at_other(kind, other, has_gone)
+            yield _look_at_other(kind, other, answer)
 
 
 def _find_recorded(folder: str, job_id: str) -> JobRecord | None:
@@ -100,22 +107,11 @@ def _find_recorded(folder: str, job_id: str) -> JobRecord | None:
     return job
 
 
-def _look_at_other(kind: str, other: JobRecord, has_gone: _HasGone | None) -> _Other:
+def _look_at_other(kind: str, other: JobRecord, answer: SchedulerAnswer | None) -> _Other:
     word, begun = _describe_end(other), bool(read_traces(other).attempts)
-    if has_gone and word == "not begun" and not other.local and has_gone(other.id):
-        word = "cancelled"
+    if answer and word == "not begun" and not other.local:
+        word = answer.find_end(other.id) or word
     return _Other(kind, f"{other.name} {other.id}", word, begun)
-
-
-def _has_gone(scheduler: str, answer: SchedulerAnswer | None, job_id: str, *, ask: bool) -> bool:
-    """Return whether the scheduler says that a job that has not begun has ended."""
-    name = folder_name(job_id)
-    if answer is None or name not in answer.asked:
-        if not ask:
-            return False
-        answer = SchedulerAnswer(scheduler, {job_id: [name]})
-    state = answer.states.get(name)
-    return state.name == "cancelled" if state else not answer.doubt
 
 
 def _list_records(folder: str, name: str = "*") -> Iterator[JobRecord]:

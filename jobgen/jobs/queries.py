@@ -21,13 +21,15 @@ _MOST_IDS = 5_000
 _Id = TypeVar("_Id")
 _SLACK = 60  # seconds that a job may begin before its script
 _DAY = 24 * 3600  # by so much no clocks and zones differ
+# How a job has ended that its scheduler no longer knows, and that has not begun.
+GONE = "gone"
 
 
 class SchedulerAnswer:
     """What a scheduler says of jobs: their states, by the names of run folders.
 
-    It was `asked` about run folders of these names. `silence` is why it does not answer; it is
-    `mute` if a job that it does not list may exist all the same.
+    `silence` is why it does not answer; it is `mute` if a job that it does not list may exist all
+    the same.
     """
 
     def __init__(self, name: str, wanted: Mapping[str, list[str]]) -> None:
@@ -36,7 +38,8 @@ class SchedulerAnswer:
         For each id, `wanted` has the run folders that it stands for.
         """
         self.states: dict[str, State] = {}
-        self.asked = {name for names in wanted.values() for name in names}
+        self._name, self._asked = name, {one for names in wanted.values() for one in names}
+        self._others: dict[str, SchedulerAnswer] = {}
         self.silence, self.mute = "", False
         self._chains: dict[str, list[str]] = {}  # by the run folder, as files tell them
         try:
@@ -61,8 +64,8 @@ class SchedulerAnswer:
 
     def _has_named_others(self) -> bool:
         """Whether it lists what was not asked about: some job under another name."""
-        arrays = {name.partition("_")[0] for name in self.asked if "_" in name}
-        others = self.states.keys() - self.asked
+        arrays = {name.partition("_")[0] for name in self._asked if "_" in name}
+        others = self.states.keys() - self._asked
         return any(name.partition("_")[0] not in arrays for name in others)
 
     def _add(
@@ -97,6 +100,20 @@ class SchedulerAnswer:
         going = (one for one in known if not one.ended and one.name != "unknown")
         state = next(going, known[-1] if known else None)
         return None if state == PAST else state
+
+    def find_end(self, job_id: str) -> str:
+        """Return how a job that has not begun has ended, or GONE; empty if that is not known.
+
+        Of one that it was not asked about, the scheduler is asked once.
+        """
+        name = folder_name(job_id)
+        if name not in self._asked:
+            if name not in self._others:
+                self._others[name] = SchedulerAnswer(self._name, {job_id: [name]})
+            return self._others[name].find_end(job_id)
+        if state := self.states.get(name):
+            return state.name * state.ended
+        return "" if self.doubt else GONE
 
     def ask_more(self, left: Traces, state: State) -> State:
         """Return the same, or what another of the scheduler's commands knows of a single job."""

@@ -10,7 +10,7 @@ from glob import escape, iglob
 from jobgen.errors import SchedulerUnavailableError
 from jobgen.jobs.dependencies import name_others
 from jobgen.jobs.queries import SchedulerAnswer
-from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_sound
+from jobgen.jobs.record import RECORD, JobRecord, folder_name, read_record, read_sound
 from jobgen.jobs.states import Look, examine, judge
 from jobgen.records import NamedTuple
 from jobgen.schedulers.base import State, StateName
@@ -77,12 +77,12 @@ def look(jobs: Sequence[JobRecord]) -> StatusReport:
     for job, parts in looks:
         answer = answers[job.scheduler]
         states = [_find_state(part, answer, alone=len(jobs) == 1) for part in parts]
-        if job.tasks and not answer.doubt:
-            states = _settle_unbegun(parts, states)
+        if not answer.doubt:
+            states = _settle_unbegun(job, parts, states)
         left = [part.left for part in parts if part.own is None]
         unlisted = [one for one in left if not answer.find_state(one)]
         listed = answer.mute or len(unlisted) < len(left)
-        state = _sum_up(job, parts, states, answer, alone=len(jobs) == 1)
+        state = _sum_up(job, parts, states, answer)
         statuses.append(state._replace(listed=listed))
         if any(one.word != "failed" for one in unlisted):  # which is known without an answer
             silences.add(answer.silence)
@@ -111,23 +111,26 @@ def _sum_up(
     parts: Sequence[Look],
     states: Sequence[State],
     answer: SchedulerAnswer | None = None,
-    *,
-    alone: bool = False,
 ) -> JobStatus:
     begun = any(part.left.attempts for part in parts)
     if not job.tasks:
-        state = name_others(job, states[0], answer, begun=begun, alone=alone)
+        state = name_others(job, states[0], answer, begun=begun)
         return JobStatus(job, state, parts[0].left.attempts)
     whole = examine(job).own if job.local else None
     # Part of an array may have been asked for by hand.
     asked = [state for state in states if job.argv or state.reason != _NOT_RUN]
-    state = name_others(job, _combine(asked, whole), answer, begun=begun, alone=alone)
+    state = name_others(job, _combine(asked, whole), answer, begun=begun)
     return JobStatus(job, state, tasks=tuple(states))
 
 
-def _settle_unbegun(parts: Sequence[Look], states: list[State]) -> list[State]:
+def _settle_unbegun(job: JobRecord, parts: Sequence[Look], states: list[State]) -> list[State]:
     """Return the states of tasks: those that never began are over if all that began have ended."""
     settled = list(map(_settle_part, parts, states))
+    if job.array and settled != states:  # that hangs on the others
+        (whole,) = look([read_record(job.whole_dir / RECORD)]).jobs
+        return [dict(zip((part.id for part in whole.job.parts), whole.tasks, strict=True))[job.id]]
+    if not job.tasks:
+        return states
     begun = any(state.ended for state in states)
     return settled if begun and all(state.ended for state in settled) else states
 

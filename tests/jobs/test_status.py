@@ -1138,7 +1138,7 @@ def test_a_chain_whose_next_job_is_gone_before_it_began_is_cancelled(scheduler: 
     assert "`jobgen rerun 8.pbs --continue`" in about
     held = "Job Id: 10.pbs|job_state=H|depend=afterany:9.pbs\n"
     scheduler.says("qstat", held, words="qstat: Unknown Job Id 9.pbs")
-    waits = "it waits for job 9.pbs (cancelled), which never began, so it never starts: cancel it"
+    waits = "it needed job 9.pbs (gone), which never began, so it never starts: cancel it"
     assert jobgen("status", "8").out == f"queued\n{waits}\nnext: start 2\n"
     (attempt(chain, number=1) / "job").write_text("9.pbs\n")
     scheduler.says("qstat", "Job Id: 9.pbs|job_state=R\nJob Id: 10.pbs|job_state=H\n")
@@ -1155,7 +1155,7 @@ def test_a_chain_waits_in_vain_behind_a_job_that_was_deleted_before_it_began(
     held = "Job Id: 9.pbs|job_state=H|depend=afterany:8.pbs@pbs,beforeany:10.pbs@pbs\n"
     held += "Job Id: 10.pbs|job_state=H|depend=afterany:9.pbs@pbs\n"
     scheduler.says("qstat", held, words="qstat: Unknown Job Id 8.pbs")
-    waits = "it waits for job 8.pbs (cancelled), which never began, so it never starts: cancel it"
+    waits = "it needed job 8.pbs (gone), which never began, so it never starts: cancel it"
     assert jobgen("status", "8").out.startswith(f"queued\n{waits}\n")
     assert waits in jobgen("list").out
     assert " [dependency]\n" in jobgen("diagnose", "8").out
@@ -1177,6 +1177,7 @@ def test_a_cancelled_chain_that_its_scheduler_has_forgotten_is_cancelled(
     scheduler.says("qdel", "", words="qdel: Unknown Job Id 9.pbs")
     assert jobgen("cancel", "8").err == "long 8.pbs: cancelled\n"
     assert jobgen("status", "8").out == "cancelled\n"
+    assert jobgen("cancel", "8").err == "job 8.pbs has already ended\n"
 
 
 def test_between_two_jobs_a_chain_by_hand_has_not_failed(scheduler: Scheduler) -> None:
@@ -1213,10 +1214,47 @@ def test_a_job_of_pbs_waits_in_vain_for_one_that_ended_before_it_began(
     scheduler.says("qstat", f"Job Id: 8.pbs|job_state=Q\n{waits}")
     assert jobgen("status", "9").out == "queued\nit waits for first 8.pbs (not begun)\n"
     scheduler.says("qstat", f"Job Id: 8.pbs|job_state=F\n{waits}")
-    never = "it waits for first 8.pbs (cancelled), which never began, so it never starts: cancel it"
+    never = "it needed first 8.pbs (cancelled), which never began, so it never starts: cancel it"
     assert jobgen("status", "9").out == f"queued\n{never}\n"
     assert " [dependency]\n" in jobgen("diagnose", "9").out
     assert jobgen("wait", "9").code == 7
+
+
+def test_of_a_job_that_pbs_has_forgotten_all_views_say_the_same(scheduler: Scheduler) -> None:
+    """By qdel, without a history: it was "unknown", and "cancelled" for the one that needed it."""
+    job("8.pbs", name="first", kind="pbs")
+    replace(job("9.pbs", name="last", kind="pbs"), argv=("qsub", "depend=afterany:8.pbs")).save()
+    job("12.pbs", name="other", kind="pbs")
+    waits = "Job Id: 9.pbs|job_state=H|depend=afterany:8.pbs\n"
+    scheduler.says("qstat", waits, words="qstat: Unknown Job Id 8.pbs")
+    gone = "it has not begun here; the scheduler no longer knows it"
+    never = "it needed first 8.pbs (gone), which never began, so it never starts: cancel it"
+    assert jobgen("status", "8").out == f"unknown\n{gone}\n"
+    assert jobgen("status", "9").out == f"queued\n{never}\n"
+    for views in (("list",), ("status", "8", "9"), ("status", "9", "12")):  # 8 is not asked for
+        assert never in jobgen(*views).out, views
+
+
+def test_pbs_deletes_who_waits_with_a_job_that_waits_itself(scheduler: Scheduler) -> None:
+    """It had been "cancelled" without a reason, whatever it waited for."""
+    job("8.pbs", name="first", kind="pbs")
+    replace(job("9.pbs", name="last", kind="pbs"), argv=("qsub", "depend=afterany:8.pbs")).save()
+    scheduler.says("qstat", "Job Id: 8.pbs|job_state=F\nJob Id: 9.pbs|job_state=F\n")
+    told = "it needed first 8.pbs (cancelled), which never began"
+    assert jobgen("status", "9").out == f"cancelled\n{told}\n"
+    assert " [dependency]\n" in jobgen("diagnose", "9").out
+
+
+def test_a_task_that_never_began_is_what_its_array_says(scheduler: Scheduler) -> None:
+    """Alone it was "unknown" for ever, where the array had it as cancelled."""
+    array = replace(job("8[].pbs", name="sweep", kind="pbs"), tasks=2, argv=("qsub",))
+    array.save()
+    scheduler.says("qstat", "", words="qstat: Unknown Job Id 8[].pbs")
+    assert jobgen("status", "8_1").out.startswith("unknown\n")
+    attempt(array.task(0), "done 0")
+    told = "it did not run, or its run folder was removed"
+    assert f"task 1: cancelled  {told}\n" in jobgen("status", "8").out
+    assert jobgen("status", "8_1").out == f"cancelled\n{told}\n"
 
 
 def test_a_job_is_named_by_id_name_folder_or_is_the_latest(scheduler: Scheduler) -> None:
