@@ -55,8 +55,9 @@ def prepare_rerun(
 def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submission:
     """Prepare the jobs by which a chain that has ended goes on in its run folder.
 
-    A script that was edited goes on as it is. Raises UsageError if it has not ended, is done, or
-    cannot go on there, and StaleError if `overrides` ask for another than the edited one.
+    A script that was edited goes on as it is. Raises UsageError if it has not ended, is done and
+    without `overrides`, or cannot go on there, and StaleError if `overrides` ask for another than
+    the edited one.
     """
     _refuse_tasks(job)
     about, text = _read_script(job)
@@ -69,7 +70,7 @@ def prepare_continuation(job: JobRecord, *, overrides: Overrides = ()) -> Submis
             rendered, line = _render_again(job, about, text)
             ready = ready if line else _prepare(_load(job, about, ()), about, rendered=rendered)
     _check_place(job, ready)
-    _check_undone(job)
+    _check_undone(job, further=bool(words))
     whole = find_whole(job)
     goes_on = replace(
         whole,
@@ -97,8 +98,8 @@ def _check_place(job: JobRecord, ready: Submission) -> None:
         raise UsageError(f"job {job.id}: it goes on only from its own folder: {line}")
 
 
-def _check_undone(job: JobRecord) -> None:
-    """Raise UsageError unless a chain has ended and is not done, and none of its jobs is left."""
+def _check_undone(job: JobRecord, *, further: bool) -> None:
+    """Raise UsageError if a job of a chain is left, or it is done and is not to go `further`."""
     chain, (left, own) = list_chain(job), examine(job)
     answer = SchedulerAnswer(job.scheduler, {id: [folder_name(id)] for id in chain})
     states = answer.states
@@ -108,8 +109,10 @@ def _check_undone(job: JobRecord) -> None:
     if going:
         hint = offer_line("jobgen", "cancel", job.id)
         raise UsageError(f"job {job.id}: {', '.join(going)} of its chain has not ended; {hint}")
-    if (own or judge(left, answer)[0]).name == "done":
-        raise UsageError(f"job {job.id}: there is nothing left to do, because it is done")
+    if not further and (own or judge(left, answer)[0]).name == "done":
+        further_by = "to go further, --set another length, such as run.args.steps=N"
+        why = "there is nothing left to do, because it is done"
+        raise UsageError(f"job {job.id}: {why}; {further_by}")
 
 
 def _rerun_tasks(

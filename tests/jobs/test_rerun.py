@@ -202,8 +202,12 @@ def test_a_chain_that_is_done_does_not_go_on_while_its_next_job_begins_only_to_s
     (job.run_dir / "attempts/1").mkdir()
     gone = CommandResult("", 1, "slurm_load_jobs error: Invalid job id specified")
     monkeypatch.setattr(process, "ask", lambda *_, **__: gone)
-    with pytest.raises(UsageError, match="there is nothing left to do, because it is done"):
+    told = "there is nothing left to do, because it is done; to go further, --set another length"
+    with pytest.raises(UsageError, match=f"{told}, such as run.args.steps=N"):
         prepare_continuation(job)
+    longer = prepare_continuation(job, overrides=("run.args.steps=9",))
+    assert longer.continues
+    assert longer.continues.counted_from == 2
 
 
 def test_a_chain_by_hand_does_not_go_on_while_a_later_job_of_it_runs(
