@@ -90,6 +90,12 @@ class SchedulerAnswer:
             return "the scheduler has printed nothing about it"
         return self.silence
 
+    def cover(self, left: Traces) -> SchedulerAnswer:
+        """Return this, or the answer about a job that goes on under an id not asked about."""
+        ids = {id: [folder_name(id)] for id in left.open_chain}
+        known = left.job.array or self._asked >= {*map(folder_name, ids)}
+        return self if known else SchedulerAnswer(self._name, ids)
+
     def find_state(self, left: Traces, *, first: bool = False) -> State | None:
         """Return how the job's chain goes on, or else has ended; of its `first` alone if asked.
 

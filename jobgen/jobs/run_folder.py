@@ -223,6 +223,8 @@ def read_outcome(attempt: str) -> tuple[str, int]:
 def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
     """Return the job's attempts there, but the last that ended at once as the one before had.
 
+    Nor one that has not yet noted which job it is.
+
     PBS starts all jobs of a chain, also after one is done, has failed or was cancelled. Behind one
     that is done, a job of the chain does nothing, whether it has said so already or not.
     """
@@ -230,7 +232,8 @@ def list_starts(job: JobRecord, run_folder: str | Path) -> list[str]:
     while len(starts) > 1 and not os.path.exists(f"{starts[-1]}/nodes"):
         before, last = (read_if_left(f"{start}/outcome") for start in starts[-2:])
         same = last.startswith(("done", "failed", "cancelled")) and last == before
-        ended = same or (not last and before.startswith("done"))
+        unnamed = not os.path.exists(f"{starts[-1]}/job")  # it begins just now
+        ended = same or unnamed or (not last and before.startswith("done"))
         if not ended or _read_number(starts[-1]) == job.counted_from:
             break
         starts = starts[:-1]

@@ -159,6 +159,7 @@ def _find_state(part: Look, answer: SchedulerAnswer, *, alone: bool) -> State:
     if not (part.own or part.left.over or answer.find_state(part.left)):
         # It may have ended between the look into its folder and the scheduler's answer.
         part = examine(part.left.job)
+        answer = answer.cover(part.left)
     if part.own:
         return part.own
     state, certain = judge(part.left, answer)

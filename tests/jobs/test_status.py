@@ -1191,6 +1191,30 @@ def test_between_two_jobs_a_chain_by_hand_has_not_failed(scheduler: Scheduler) -
     assert jobgen("status", "8").out.startswith("failed\nit stopped before it was done")
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_chain_by_hand_goes_on_while_its_scheduler_is_asked(
+    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """Its next job was not asked about, or had not noted its id: it was "failed" for a second."""
+    first = replace(job("8.pbs", name="long", kind="pbs"), argv=())
+    first.save()
+    attempt(first, "continued 0")
+    scheduler.says("qstat", "", words="qstat: Unknown Job Id 8.pbs")
+
+    def go_on(argv: list[str], **_: object) -> CommandResult:
+        answer, next_one = scheduler.ask(argv), first.run_dir / "attempts/1"
+        if "-x" in argv and not next_one.exists():
+            next_one.mkdir()
+            if named:
+                (next_one / "job").write_text("9.pbs\n")
+                scheduler.says("qstat", "Job Id: 9.pbs|job_state=R\n")
+        return answer
+
+    monkeypatch.setattr(process, "ask", go_on)
+    expected = "running\n" if named else "unknown\nit was going to be restarted; "
+    assert jobgen("status", "8").out.startswith(expected)
+
+
 def test_a_chain_that_was_submitted_since_is_found(scheduler: Scheduler) -> None:
     """A program that looks at jobs again and again has read the chains of the folder before."""
     for first, link, waiting in (("20", "21", "22"), ("30", "31", "32")):
